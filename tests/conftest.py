@@ -54,4 +54,4 @@ def pytest_terminal_summary(terminalreporter):
         terminalreporter.line("No page was opened in a browser. Install Chromium: apt-get install chromium.")
     if not EVERYTHING:
         terminalreporter.section("SLOW TESTS", yellow=True, bold=True)
-        terminalreporter.line("Tests marked as slow did not run: further cases, large kernels, Ray. make test-all runs them.")
+        terminalreporter.line("Tests marked as slow did not run: further cases, large kernels, Ray. Run make test-all.")

@@ -36,7 +36,12 @@ def make_task(kind="regression"):
     whole = random.integers(0, 12, N_ROWS).astype(float)
     smooth = random.normal(size=N_ROWS).astype(np.float32).astype(float)
     X = np.column_stack([x, flag, zeros, whole, smooth, x])
-    y = np.abs(x) * (1 + flag) + np.abs(whole - 5.5) * flag + 0.5 * np.sign(smooth) + random.normal(size=N_ROWS).round(1)
+    y = (
+        np.abs(x) * (1 + flag)
+        + np.abs(whole - 5.5) * flag
+        + 0.5 * np.sign(smooth)
+        + random.normal(size=N_ROWS).round(1)
+    )
     return Task(X, y if kind == "regression" else np.array(["low", "middle", "high"])[np.digitize(y, [1.0, 3.0])])
 
 

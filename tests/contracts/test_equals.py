@@ -1,7 +1,7 @@
 """No model hangs on rounding: what is equal up to the last bits is decided by the order of the columns.
 
-Sums are rounded differently if rows, columns, threads or the BLAS change, if rows are repeated in place of a weight, and
-if values were computed in another way (0.1 + 0.2 in place of 0.3). Models agree to 1e-9 all the same. This is not
+Sums are rounded differently if rows, columns, threads or the BLAS change, if rows are repeated in place of a weight,
+and if values were computed in another way (0.1 + 0.2 in place of 0.3). Models agree to 1e-9 all the same. This is not
 possible for networks: training makes rounding errors grow. Where rows are drawn at random, they are drawn by their
 order: the choice of encodings divides rows by a random seed, so that their order and their number count there.
 """
@@ -82,9 +82,9 @@ def test_the_order_of_the_columns(name):
     task = task_of(name)
     task.X[:, 5] += np.sin(task.X[:, 4]).round(1)
     if "shapes" in name:
-        got = fitted.explain(
-            lambda: fitted.kw.AdditiveRegressor(monotone={5: "increasing"}, categorical=[2])
-        )(task._replace(X=task.X[:, COLUMNS]))
+        got = fitted.explain(lambda: fitted.kw.AdditiveRegressor(monotone={5: "increasing"}, categorical=[2]))(
+            task._replace(X=task.X[:, COLUMNS])
+        )
     else:
         got = FITS[name](task._replace(X=task.X[:, COLUMNS]))
     back = {f"column {place}": f"column {source}" for place, source in enumerate(COLUMNS)}

@@ -468,8 +468,9 @@ class AdditiveRegressor(RegressorMixin, AdditiveModel):
 
     A curve consists of cubic B-splines with knots at quantiles. How smooth it is follows from the data: each has two
     penalties, whose strengths are chosen by restricted maximum likelihood, so that a column without effect vanishes.
-    Categories are drawn towards their mean, and missing values have an effect of their own. The fit is a closed form,
-    and needs neither torch nor a random seed. Rows outside the range of the training rows are moved to its ends.
+    Categories are shrunk towards their mean, and missing values have an effect of their own. The fit is a closed form,
+    and needs neither torch nor a random seed: the order of rows and columns, and weights in place of repeated rows,
+    change it by rounding errors only. Rows outside the range of the training rows are moved to its ends.
 
     Parameters
     ----------

@@ -212,7 +212,8 @@ def choose_per_feature(
     Knots are placed on one half of at most 20,000 rows. On the other half, in five folds, an additive model with the
     largest candidate for every column is fitted; without its curve for column j it leaves the partial residuals of j,
     on which each candidate is fitted by ridge regression. Losses are squared errors of these curves on the held rows;
-    for classes the targets are their indicators.
+    for classes the targets are their indicators. Of candidates whose errors are equal up to rounding the first is
+    taken. The halves and folds are drawn by the order of the rows: permuted rows are divided in another way.
 
     Examples
     --------
@@ -439,7 +440,9 @@ class _Additive:
 
     def _strength(self, design: FloatArray, solvers: Sequence["_Solver"]) -> float:
         """Return how much of the residuals the curves of a column explain by themselves."""
-        products = [design.T @ (part * weights[:, None]) for part, weights in zip(self.residuals, self.in_training, strict=True)]
+        products = [
+            design.T @ (part * weights[:, None]) for part, weights in zip(self.residuals, self.in_training, strict=True)
+        ]
         return sum(float((solver(each)[0] * each).sum()) for solver, each in zip(solvers, products, strict=True))
 
     def _partial(self, place: int, fold: int) -> FloatArray:

@@ -268,6 +268,12 @@ class TabularEstimator(FittedModel):
 
         Notes
         -----
+        Networks agree with those of another machine, BLAS or order of the rows only up to differences that training
+        makes of rounding errors; on one machine `random_state` gives the same ones.
+
+        Ctrl-C stops training at the end of a step. It has no effect where it is ignored, as in a process that a shell
+        has started in the background (``nohup python fit.py &``, cron): `time_limit` and `callbacks` stop it there.
+
         Batches are read twice. The first time, rows with the smallest hashes of their numbers are kept: validation rows
         (`validation_share`, at most 100,000), and a random sample of up to 200,000 others, by which columns are learned
         and knots are placed that depend on the target. The second time, columns are summarised, by which other knots

@@ -213,8 +213,7 @@ def _content(estimator: TabularEstimator, tensors: Mapping[str, Tensor]) -> dict
         "categories": trained.pieces[0].network.categories,
         "pieces": [piece_to_json(piece) for piece in trained.pieces],
         "histories": [
-            {"best_epoch": int(history.best_epoch), "seconds": float(history.seconds)}
-            for history in trained.histories
+            {"best_epoch": int(history.best_epoch), "seconds": float(history.seconds)} for history in trained.histories
         ],
         "interrupted": bool(trained.interrupted),
         "has_importances": "importances" in tensors,

@@ -290,7 +290,7 @@ class Column:
 
 
 @compiled()
-def _group(distinct, width, share, groups):
+def _group(distinct: FloatArray, width: float, share: float, groups: npt.NDArray[np.intp]) -> None:
     """Fill the group of each value: those within a width, or a share of their size, of the first of the group."""
     first, group = 0, 0
     for place in range(len(distinct)):

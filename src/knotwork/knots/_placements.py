@@ -3,8 +3,8 @@
 A rule proposes candidates: equal distances, quantiles, splits of trees. `select_spaced` chooses among them, and
 `complete` adds knots until there are exactly K, for any column.
 
-Trees are grown on the ranks of the values: splits are the same, and the scale of the column cannot move them. A split between neighbouring values a and b is the threshold (a + b) /
-2.
+Trees are grown on the ranks of the values: splits are the same, and the scale of the column cannot move them. A split
+between neighbouring values a and b is the threshold (a + b) / 2.
 """
 
 import re
@@ -308,17 +308,23 @@ def _rows(column: Column, target: Target) -> tuple[FloatArray, npt.NDArray[Any],
     """
     assert column.codes is not None
     assert column.rows is not None
-    codes, y, weights = column.codes, target.values[column.rows], column.row_weights
+    codes, weights = column.codes, column.row_weights
+    y: npt.NDArray[Any] = target.values[column.rows]
     if weights is not None and weights.sum() <= MOST_REPEATED and np.all(weights == np.floor(weights)):
         counts = weights.astype(np.intp)
         codes, y, weights = np.repeat(codes, counts), np.repeat(y, counts), None
     order = np.lexsort((y, codes) if weights is None else (weights, y, codes))
     codes, y, weights = codes[order], y[order], None if weights is None else weights[order]
-    if target.task == "regression":
-        y = y - np.average(y, weights=weights)
-        y = np.rint(y / (np.sqrt(np.average(y**2, weights=weights)) or 1.0) * LABEL_GRID) / LABEL_GRID
     ranks = codes.astype(np.float64) + 1.0  # from 1: a threshold's floor is the number of values below it
-    return ranks, y, weights
+    return ranks, y if target.task == "classification" else _on_grid(y, weights), weights
+
+
+def _on_grid(y: FloatArray, weights: FloatArray | None) -> FloatArray:
+    """Return targets with mean 0 and standard deviation 1, rounded so that single precision holds them exactly."""
+    deviations = y - np.average(y, weights=weights)
+    spread = float(np.sqrt(np.average(deviations**2, weights=weights)))
+    rounded: FloatArray = np.rint(deviations / (spread or 1.0) * LABEL_GRID) / LABEL_GRID
+    return rounded
 
 
 def _informative(distinct: FloatArray, after: npt.NDArray[np.intp], gains: FloatArray) -> tuple[FloatArray, FloatArray]:

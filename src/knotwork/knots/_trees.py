@@ -97,7 +97,7 @@ def _entries(column: Column, target: Target) -> _Entries:
         keys, places = np.unique(column.codes * np.int64(n_classes) + y, return_inverse=True)
         codes, outputs = np.divmod(keys, n_classes)
         sums = np.bincount(places, weights, len(keys))
-    totals = np.bincount(places, weights, len(codes))
+    totals = np.bincount(places, weights, len(codes)).astype(np.float64)
     are_counts = np.all(weights == np.floor(weights))
     counts = totals if are_counts else np.bincount(places, minlength=len(codes)).astype(np.float64)
     return _Entries(codes.astype(np.int64), outputs.astype(np.int64), sums.astype(np.float64), totals, counts)

@@ -129,13 +129,16 @@ def train_spread(
 
     futures: list[Future[Trained]] = []
     try:
-        with stopped_by_ctrl_c(progress.stop), matrix_precision(config, devices[0]):
-            with ThreadPoolExecutor(len(groups), "knotwork-device") as pool:
-                try:
-                    futures += [pool.submit(train_group, worker) for worker in range(len(groups))]
-                    wait_for(futures)
-                finally:
-                    progress.stop.set()
+        with (
+            stopped_by_ctrl_c(progress.stop),
+            matrix_precision(config, devices[0]),
+            ThreadPoolExecutor(len(groups), "knotwork-device") as pool,
+        ):
+            try:
+                futures += [pool.submit(train_group, worker) for worker in range(len(groups))]
+                wait_for(futures)
+            finally:
+                progress.stop.set()
     except KeyboardInterrupt:
         progress.interrupted = True
     trained = [future.result() for future in futures]
