@@ -7,6 +7,7 @@ import pkgutil
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ LAYERS = [
     "errors",
     "_cores",
     "_checks",
+    "_equals",
     "_files",
     "_model_files",
     "_tables",
@@ -56,24 +58,48 @@ def module_of(path):
     return ".".join(("knotwork", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__")
 
 
+@cache
+def tree_of(path):
+    """Return the parsed file, once for all tests."""
+    return ast.parse(path.read_text())
+
+
+@cache
 def imported(path):
-    for node in ast.walk(ast.parse(path.read_text())):
+    """Return the modules that a file imports anywhere in it."""
+    names = []
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
+            names.append(node.module)
+    return names
 
 
-@pytest.mark.parametrize("path", FILES, ids=module_of)
-def test_imports_go_downwards(path):
-    own = layer_of(module_of(path))
-    if own is None:
-        return  # the package itself gathers the public names
-    assert own in LAYERS, f"{own} is no layer of the design"
-    for module in imported(path):
-        if module.startswith("knotwork.") and layer_of(module) != own:
-            assert LAYERS.index(layer_of(module)) < LAYERS.index(own), f"{module_of(path)} imports {module}"
-            assert (layer_of(module), own) != ("encoders", "nn"), "encoders and nn do not see each other"
+def imports_between_layers():
+    """Return the layer, the name, and an imported module of another layer, of each file and import."""
+    for path in FILES:
+        own = layer_of(module_of(path))
+        if own is not None:  # the package itself gathers the public names
+            for module in imported(path):
+                if module.startswith("knotwork.") and layer_of(module) != own:
+                    yield own, module_of(path), module
+
+
+def test_every_file_belongs_to_a_layer():
+    assert {layer_of(module_of(path)) for path in FILES} - {None} == set(LAYERS)
+
+
+def test_imports_go_downwards():
+    upwards = [f"{name} imports {module}" for own, name, module in imports_between_layers()
+               if LAYERS.index(layer_of(module)) >= LAYERS.index(own)]  # fmt: skip
+    assert upwards == []
+
+
+def test_encoders_and_nn_do_not_see_each_other():
+    seen = [f"{name} imports {module}" for own, name, module in imports_between_layers()
+            if {layer_of(module), own} == {"encoders", "nn"}]  # fmt: skip
+    assert seen == []
 
 
 def layer_graph():
@@ -102,7 +128,7 @@ def test_the_picture_of_the_layers_is_true():
 
 def imported_at_once(path):
     """Return what a file imports when it is loaded: not in a function, and not for type checkers only."""
-    waiting = [ast.parse(path.read_text())]
+    waiting = [tree_of(path)]
     while waiting:
         node = waiting.pop()
         if isinstance(node, ast.Import):
@@ -146,13 +172,13 @@ def test_parts_that_need_an_extra_name_all_of_their_packages():
 
 
 def code_for_readers():
-    """Return the code that shows how to use the library, with the name of its file."""
+    """Return the code that shows how to use the library, by the name of its file."""
     for page in PAGES:
         for number, block in enumerate(blocks(page, "python")):
-            yield pytest.param(block, id=f"{page.relative_to(ROOT)}, block {number + 1}")
+            yield f"{page.relative_to(ROOT)}, block {number + 1}", block
     for folder in ("examples", "benchmarks"):
         for path in sorted((ROOT / folder).rglob("*.py")):
-            yield pytest.param(path.read_text(), id=str(path.relative_to(ROOT)))
+            yield str(path.relative_to(ROOT)), path.read_text()
 
 
 def private_names(code):
@@ -171,9 +197,10 @@ def is_ours(module):
     return module.partition(".")[0] == "knotwork"
 
 
-@pytest.mark.parametrize("code", list(code_for_readers()))
-def test_readers_see_public_names_only(code):
-    assert list(private_names(code)) == []
+def test_readers_see_public_names_only():
+    code = dict(code_for_readers())
+    assert len(code) > 50
+    assert [f"{place}: {name}" for place, text in code.items() for name in private_names(text)] == []
 
 
 @pytest.mark.parametrize(
@@ -191,43 +218,50 @@ def test_private_names_are_recognised(code, names):
     assert list(private_names(code)) == names
 
 
-@pytest.mark.parametrize("path", FILES, ids=module_of)
-def test_only_layers_that_keep_something_write_files(path):
-    if "knotwork._files" in set(imported(path)):
-        keeping = {"_model_files", "estimators", "datasets", "_explore", "study", "report", "compare"}
-        assert layer_of(module_of(path)) in keeping
+def test_only_layers_that_keep_something_write_files():
+    keeping = {"_model_files", "estimators", "datasets", "_explore", "study", "report", "compare"}
+    writing = [module_of(path) for path in FILES if "knotwork._files" in imported(path)]
+    assert [name for name in writing if layer_of(name) not in keeping] == []
 
 
-@pytest.mark.parametrize("path", FILES, ids=module_of)
-def test_only_the_command_line_prints(path):
-    calls = [node.func.id for node in ast.walk(ast.parse(path.read_text()))
-             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]  # fmt: skip
-    assert "print" not in calls or module_of(path) == "knotwork._cli"
+def prints(path):
+    calls = (node.func for node in ast.walk(tree_of(path)) if isinstance(node, ast.Call))
+    return any(isinstance(function, ast.Name) and function.id == "print" for function in calls)
+
+
+def test_only_the_command_line_prints():
+    assert [name for path in FILES if prints(path) and (name := module_of(path)) != "knotwork._cli"] == []
 
 
 FIRST_FIT = (
-    "import numpy as np, knotwork as kw; X = np.random.default_rng(0).normal(size=(60, 2)); "
+    "import numpy as np; X = np.random.default_rng(0).normal(size=(60, 2)); "
     "kw.TabularRegressor(training=kw.TrainingConfig(max_epochs=1), device='cpu').fit(X, X[:, 0]).predict(X)"
 )
-
-
-@pytest.mark.parametrize(
-    ("code", "absent"),
-    [
-        ("import knotwork", ["torch", "numba", "scipy", "sklearn", "pandas", "narwhals", "lightgbm", "matplotlib"]),
-        ("import knotwork as kw; kw.SplineEncoder(size=5)", ["torch", "numba", "sklearn.tree", "lightgbm"]),
-        ("import knotwork as kw; kw.TabularRegressor()", ["numba", "sklearn.tree", "knotwork.additive", "lightgbm"]),
-        (FIRST_FIT, ["sympy", "sklearn.tree", "torch._dynamo", "torch._inductor", "matplotlib", "lightgbm"]),
-        ("import knotwork as kw; kw.SplineEncoder(size=5).fit_transform([[1.0], [2.0]])", ["torch", "lightgbm"]),
-        ("import knotwork as kw; kw.AdditiveRegressor().fit([[1.0], [2.0]], [1.0, 2.0])", ["torch", "lightgbm"]),
-        ("import knotwork as kw; kw.stats.cliques([1, 2], 1)", ["torch", "numba", "lightgbm", "matplotlib"]),
-        ("import knotwork._cli", ["torch", "numba", "matplotlib"]),
+HEAVY = ["torch", "numba", "scipy", "sklearn", "pandas", "narwhals", "lightgbm", "matplotlib"]
+JOURNEYS = {
+    "encoders": [
+        ("import knotwork as kw", HEAVY),
+        ("kw.stats.cliques([1, 2], 1)", ["torch", "numba", "lightgbm", "matplotlib"]),
+        ("kw.SplineEncoder(size=5)", ["torch", "numba", "sklearn.tree", "lightgbm"]),
+        ("kw.SplineEncoder(size=5).fit_transform([[1.0], [2.0]])", ["torch", "lightgbm"]),
+        ("kw.AdditiveRegressor().fit([[1.0], [2.0]], [1.0, 2.0])", ["torch", "lightgbm"]),
     ],
-)
-def test_imports_load_only_what_is_needed(code, absent):
-    command = f"{code}; import sys; print([name for name in {absent!r} if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    "estimators": [
+        ("import knotwork as kw; import knotwork._cli", ["torch", "numba", "matplotlib"]),
+        ("kw.TabularRegressor()", ["numba", "sklearn.tree", "knotwork.additive", "lightgbm"]),
+        (FIRST_FIT, ["sympy", "sklearn.tree", "torch._dynamo", "torch._inductor", "matplotlib", "lightgbm"]),
+    ],
+}
+"""What a process does, one after the other, and what is not loaded after each of it."""
+
+
+@pytest.mark.parametrize("name", JOURNEYS)
+def test_imports_load_only_what_is_needed(name):
+    lines = ["import sys"]
+    for code, absent in JOURNEYS[name]:
+        lines += [code, f"print({code!r}, [name for name in {absent!r} if name in sys.modules])"]
+    done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [f"{code} []" for code, _ in JOURNEYS[name]]
 
 
 def modules():
@@ -236,31 +270,34 @@ def modules():
 
 
 def public_objects():
-    for module in modules():
-        for name in getattr(module, "__all__", []):
-            thing = getattr(module, name)
-            if inspect.isclass(thing) or inspect.isfunction(thing):
-                yield pytest.param(thing, id=f"{module.__name__}.{name}")
+    """Return the classes and functions that modules list as public, by name."""
+    names = {f"{module.__name__}.{name}": getattr(module, name)
+             for module in modules() for name in getattr(module, "__all__", [])}  # fmt: skip
+    return {name: thing for name, thing in names.items() if inspect.isclass(thing) or inspect.isfunction(thing)}
 
 
-@pytest.mark.parametrize("thing", list(public_objects()))
-def test_public_names_are_documented_and_defaults_agree(thing):
-    text = inspect.getdoc(thing)
-    assert text, "no docstring"
+def false_defaults(thing):
+    """Return the parameters of a class whose documented default is not the one it has."""
     if not inspect.isclass(thing) or issubclass(thing, Exception):
         return
     parameters = inspect.signature(thing).parameters
-    for name, stated in re.findall(r"^(\w+) : .*default=(\S+)$", text, flags=re.MULTILINE):
+    for name, stated in re.findall(r"^(\w+) : .*default=(\S+)$", inspect.getdoc(thing) or "", flags=re.MULTILINE):
         default = parameters[name].default
-        written = stated.strip('"')
         shown = default.__name__ if inspect.isclass(default) else str(default)
-        assert shown == written, f"{name} is documented with default {stated} and has {default!r}"
+        if shown != stated.strip('"'):
+            yield f"{name} is documented with default {stated} and has {default!r}"
 
 
-@pytest.mark.parametrize("module", list(modules()), ids=lambda module: module.__name__)
-def test_all_lists_what_exists(module):
-    for name in getattr(module, "__all__", []):
-        assert hasattr(module, name)
+def test_public_names_are_documented_and_defaults_agree():
+    things = public_objects()
+    assert len(things) > 200
+    assert [name for name, thing in things.items() if not inspect.getdoc(thing)] == [], "no docstring"
+    assert [f"{name}: {false}" for name, thing in things.items() for false in false_defaults(thing)] == []
+
+
+def test_all_lists_what_exists():
+    listed = [(module, name) for module in modules() for name in getattr(module, "__all__", [])]
+    assert [f"{module.__name__}.{name}" for module, name in listed if not hasattr(module, name)] == []
 
 
 def test_every_file_is_one_idea():

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from functools import partial
 
 import numpy as np
