@@ -81,6 +81,14 @@ def find(task):
     return {"pairs": pair_codes([pair.columns for pair in found]), "gains": np.array([pair.gain for pair in found])}
 
 
+def tensor(task):
+    """Return the pairs of a tensor-product encoder, and the knots of its columns."""
+    fitted = kw.TensorSplineEncoder(pairs=2, size=6, placement="cart").fit(task.X, task.y, task.weights)
+    return {f"column {place}": knots for place, knots in enumerate(fitted.knots_)} | {
+        "pairs": pair_codes(fitted.pairs_)
+    }
+
+
 def choose(task):
     """Return the encodings that are chosen for the columns, as numbers, and the errors of all candidates."""
     candidates = ["IS-CART@7", "PLE@7", "BS-Q@7", "BS-Q@5", "Std"]
@@ -91,8 +99,11 @@ def choose(task):
     return out
 
 
+SUPERVISED = ("PLE", "PLE-Adaptive", "BS-CART", "BS-LGBM")
 FITS = {
     **{method: encode(lambda method=method: kw.make_encoder(method, size=7)) for method in FIXED},
+    **{f"{method}, classes": encode(lambda method=method: kw.make_encoder(method, size=7)) for method in SUPERVISED},
+    "tensor": tensor,
     "additive": explain(lambda: kw.AdditiveRegressor(pairs=1)),
     "additive, shapes": explain(lambda: kw.AdditiveRegressor(monotone={2: "increasing"}, categorical=[3])),
     "additive, classes": explain(lambda: kw.AdditiveClassifier(size=8, pairs=1)),
@@ -100,13 +111,11 @@ FITS = {
     "pairs, classes": find,
     "choice": choose,
 }
-CLASSES = ("additive, classes", "pairs, classes", "PLE")
-"""Fits of classes; all others are of numbers."""
 
 
 def task_of(name):
     """Return the table of a fit."""
-    return make_task("classification" if name in CLASSES else "regression")
+    return make_task("classification" if name.endswith("classes") else "regression")
 
 
 def models():
