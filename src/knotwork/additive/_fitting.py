@@ -28,6 +28,7 @@ from scipy.linalg.lapack import dlauum, dtrtri
 from scipy.optimize import nnls
 from scipy.special import expit, softmax
 
+from knotwork._equals import EQUAL
 from knotwork._preparation.columns import Table
 from knotwork.additive._terms import Curve, Local, Term, Ties
 from knotwork.basis._base import FloatArray
@@ -44,6 +45,10 @@ RIDGE = 1e-10
 LARGEST_FACTOR, HASTE = 20.0, 1.5
 """Factor of a smoothing parameter in an update at most, and its power that is used: updates approach their end from one
 side, so that larger ones arrive earlier."""
+
+CANCELLED = 1e-4
+"""If less than this share of the squares is left, it is summed over the rows: the difference of two sums would have few
+valid digits."""
 
 FEWEST_FREE = 0.1
 """Share of the rows that count as free at least: few rows could all be fitted exactly, and the residuals vanish."""
@@ -315,6 +320,7 @@ class _Penalties:
                     owners.append(number)
         self._owners = np.array(owners, dtype=np.intp)
         self._diagonals = np.concatenate(diagonals)  # d_k, of shape (n_penalties, p)
+        self._shared = _equal_terms(design, matrix)
 
     def strengths(self, smoothing: FloatArray) -> FloatArray:
         """Return the diagonal of S in the rotated coefficients."""
@@ -355,7 +361,11 @@ class _Penalties:
         gain = np.maximum(prior - self._diagonals @ solved.spread, 1e-12 * prior)
         cost = np.maximum(self._diagonals @ squares, 1e-300)
         factors = np.clip(scale * gain / cost, 1.0 / LARGEST_FACTOR, LARGEST_FACTOR) ** HASTE
-        return np.clip(smoothing * factors, LEAST, MOST)
+        new = np.clip(smoothing * factors, LEAST, MOST)
+        for numbers in self._shared:
+            places = np.stack([np.flatnonzero(self._owners == number) for number in numbers])
+            new[places] = np.exp(np.log(new[places]).mean(axis=0))
+        return new
 
     def start(self, draft: Solution | None) -> FloatArray:
         """Return smoothing parameters of one, or those of the same terms in a first fit."""
@@ -368,6 +378,29 @@ class _Penalties:
     def by_term(self, smoothing: FloatArray) -> list[FloatArray]:
         """Return the smoothing parameters of each term."""
         return [smoothing[self._owners == place] for place in range(len(self.design.terms))]
+
+
+def _equal_terms(design: Design, matrix: FloatArray) -> list[list[int]]:
+    """Return groups of curves with the same functions in all rows, as those of a column and of its copy in other units.
+
+    They share the effect equally. Without a rule their smoothing parameters would drift apart in the updates, from
+    rounding errors on.
+    """
+    groups: list[list[int]] = []
+    for number, (term, place) in enumerate(zip(design.terms, design.slices, strict=True)):
+        if not isinstance(term, Curve):
+            continue
+        block = matrix[place, place]
+        least = EQUAL * np.abs(block).max(initial=0.0)
+        for group in groups:
+            first = design.slices[group[0]]
+            others = (matrix[first, first], matrix[first, place]) if block.shape == matrix[first, first].shape else ()
+            if others and all(np.abs(block - other).max(initial=0.0) <= least for other in others):
+                group.append(number)
+                break
+        else:
+            groups.append([number])
+    return [group for group in groups if len(group) > 1]
 
 
 class _Solved:
@@ -482,7 +515,10 @@ def fit_numbers(
         smoothing = following
         solved = _Solved(penalties, matrix, vector, smoothing)
         before, degrees = degrees, solved.degrees()
-        residual = max(square - solved.beta @ (2.0 * vector - matrix @ solved.beta), 1e-12 * square, 1e-300)
+        residual = square - solved.beta @ (2.0 * vector - matrix @ solved.beta)
+        if residual < CANCELLED * square:
+            residual = float(weights @ (scaled - design.sums(solved.beta)) ** 2)
+        residual = max(residual, 1e-12 * square, 1e-300)
         scale = residual / max(n_rows - 1.0 - degrees.sum(), FEWEST_FREE * n_rows)
         if _is_settled(before, degrees):
             break

@@ -29,9 +29,10 @@ SAME = 2.0**-47
 """Values that differ by no more than this share of their size, or of the usual range of the column, are one value: 32
 units in the last place, more than a few operations such as 0.1 + 0.2 add, and less than any measurement resolves."""
 
-TRIMMED, LARGEST_RANGE = 0.01, 2.0**53
-"""The usual range leaves out this share of the rows at each end, and at least one value. A larger one is not used: it
-is that of codes such as 2**63 among the values, beside which small numbers must stay apart."""
+TRIMMED, STRETCHED, LARGEST_RANGE = 0.01, 100.0, 2.0**53
+"""The usual range is that of all values, but at most so many times the range without this share of the rows, and at
+least one value, at each end. A larger one than the last number is not used: it is that of codes such as 2**63 among the
+values, beside which small numbers must stay apart."""
 
 
 def column_domain(low: float, high: float) -> tuple[float, float]:
@@ -131,10 +132,10 @@ class Column:
         shares = np.cumsum(self.weights) / self.weights.sum()
         low = distinct[max(int(np.searchsorted(shares, TRIMMED)), 1)]
         high = distinct[max(min(int(np.searchsorted(shares, 1.0 - TRIMMED)), len(distinct) - 2), 0)]
-        width = 0.5 * high - 0.5 * low
-        usual = 2.0 * width if 0.0 < width < LARGEST_RANGE else 0.0
-        reach = SAME * np.maximum(np.maximum(np.abs(distinct[:-1]), np.abs(distinct[1:])), usual)
         with np.errstate(over="ignore"):
+            trimmed = high - low
+            usual = min(distinct[-1] - distinct[0], STRETCHED * trimmed) if 0.0 < trimmed < LARGEST_RANGE else 0.0
+            reach = SAME * np.maximum(np.maximum(np.abs(distinct[:-1]), np.abs(distinct[1:])), usual)
             if not np.any(np.diff(distinct) <= reach):
                 return self
         groups = np.empty(len(distinct), dtype=np.intp)
