@@ -36,7 +36,7 @@ from knotwork.training._members import TrainingTable
 
 __all__ = ["Wanted", "fit_all", "wanted_by"]
 
-FITTED_VERSION = 1
+FITTED_VERSION = 2
 """Part of every file name: increase it when a change of the library changes fitted encodings."""
 
 LEAST_CELLS = 1_000_000
