@@ -13,7 +13,9 @@ import typer
 
 import knotwork
 from knotwork._cli import app
-from tests.page_outputs import BLOCK, Printed, run_page, write_outputs
+from knotwork.compare import _rounds as rounds
+from tests.compare.cases import shorten
+from tests.page_outputs import Printed, run_page, write_outputs
 
 ROOT = Path(__file__).parents[1]
 MODULES = ["knotwork", *(info.name for info in pkgutil.walk_packages(knotwork.__path__, "knotwork."))]
@@ -55,20 +57,33 @@ def registries():
             del table[name]
 
 
-@pytest.mark.parametrize("path", WITH_CODE, ids=lambda path: path.relative_to(ROOT).as_posix())
+LONG = {"choosing.md", "interactions.md", "tables_on_a_cluster.md", "tour.md"}
+"""Pages of which other tests cover the parts; their networks are trained by `make test-all` only."""
+
+
+def pages_with_code():
+    for path in WITH_CODE:
+        marks = [pytest.mark.slow] if path.name in LONG else []
+        yield pytest.param(path, id=path.relative_to(ROOT).as_posix(), marks=marks)
+
+
+@pytest.mark.parametrize("path", list(pages_with_code()))
 def test_pages_run(path, tmp_path, monkeypatch, registries):
     monkeypatch.chdir(tmp_path)
-    for block in run_page(path):
+    if path == ROOT / "README.md":  # whose comparison uses its time limit to the end
+        shorten(monkeypatch)
+        monkeypatch.setattr(rounds, "SAFE", 0.0)
+    printed = run_page(path)
+    if path == ROOT / "README.md":
+        check_scores_of_the_readme(printed[0])
+    for block in printed:
         shown = block.agrees or path == ROOT / "README.md"  # which is read for its code
         name = path.relative_to(ROOT)
         assert shown, f"{name}, line {block.line} prints\n{block.printed}\nRun python -m tests.page_outputs {name}"
 
 
-def test_the_scores_in_the_readme_are_those_of_its_code(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    first = tmp_path / "first.md"
-    first.write_text(BLOCK.search((ROOT / "README.md").read_text())[0])
-    (block,) = run_page(first)
+def check_scores_of_the_readme(block):
+    """The first block of the README shows the scores of its code."""
     printed, shown = (
         [float(number) for number in re.findall(r"\d\.\d+", text)] for text in (block.printed, block.shown)
     )

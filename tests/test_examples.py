@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from knotwork.report import LIGHT
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -15,6 +17,7 @@ def run_example(name, *arguments):
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
+@pytest.mark.slow  # its figures are those of tests/report/test_illustrations.py
 def test_encodings(tmp_path):
     run_example("encodings.py", tmp_path)
     for name in ("encodings", "bases", "features"):
@@ -33,6 +36,7 @@ def test_pages_of_the_gallery_have_the_present_script():
         assert f"gallery/{page.name}#" in guide
 
 
+@pytest.mark.slow  # as above
 def test_pictures_of_the_guide(tmp_path):
     run_example("pictures.py", tmp_path, "encodings", "placements")
     for name in ("encodings", "placements"):

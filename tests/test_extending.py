@@ -23,6 +23,7 @@ from knotwork.knots import PLACEMENTS
 from knotwork.nn import BACKBONES
 from knotwork.report import make_report
 from knotwork.training import METRICS
+from tests.compare.cases import draw_nothing, shorten
 
 PAGE = Path(__file__).parents[1] / "docs" / "extending.md"
 SHORT = kw.TrainingConfig(max_epochs=2)
@@ -115,10 +116,17 @@ def test_study_and_report(part, methods, tmp_path):
         assert method in page.read_text()
 
 
+@pytest.fixture
+def short(monkeypatch):
+    """Comparisons of few epochs and without figures; no limit of time, so that a busy machine compares the same."""
+    shorten(monkeypatch)
+    draw_nothing(monkeypatch)
+
+
 @KINDS
-def test_compare(part, methods, tmp_path):
+def test_compare(part, methods, short, tmp_path):
     X.assign(y=Y).to_csv(tmp_path / "table.csv", index=False)
-    options = CompareOptions(methods=("Std", *methods), folds=2, time_budget=5)
+    options = CompareOptions(methods=("Std", *methods), folds=2, time_budget=None)
     found = compare_table(tmp_path / "table.csv", "y", out=tmp_path / "out", options=options, device="cpu")
     encodings = {str(line.candidate) for line in found.ranking.lines if line.kind == "encoding"}
     assert encodings == {"Std", *methods}
@@ -279,9 +287,9 @@ def test_metric(part, tmp_path):
 
 
 @given("A metric")
-def test_compare_scores_by_every_metric(part, tmp_path):
+def test_compare_scores_by_every_metric(part, short, tmp_path):
     X.assign(y=Y).to_csv(tmp_path / "table.csv", index=False)
-    options = CompareOptions(methods=("Std", "PLE-Grad"), sizes=(6,), folds=2, time_budget=5)
+    options = CompareOptions(methods=("Std", "PLE-Grad"), sizes=(6,), folds=2, time_budget=None, effort="single")
     compare_table(tmp_path / "table.csv", "y", out=tmp_path / "out", options=options, device="cpu")
     folds = pd.read_csv(tmp_path / "out" / "folds.csv")
     assert (folds["worst"] > folds["rmse"]).all()
@@ -313,9 +321,11 @@ def test_backbone(part, tmp_path):
 
 
 @given("A backbone")
-def test_compare_with_a_backbone(part, tmp_path):
+def test_compare_with_a_backbone(part, short, tmp_path):
     X.assign(y=Y).to_csv(tmp_path / "table.csv", index=False)
-    options = CompareOptions(sizes=(5,), folds=2, time_budget=5, backbone="gated", effort="single")
+    options = CompareOptions(
+        methods=("Std", "BS-Q"), sizes=(5,), folds=2, time_budget=None, backbone="gated", effort="single"
+    )
     comparison = compare_table(tmp_path / "table.csv", "y", out=tmp_path / "out", options=options, device="cpu")
     assert set(comparison.model.backbones_) == {part.GatedConfig()}
 

@@ -14,6 +14,7 @@ from knotwork.encoders import METHOD_TABLE
 from knotwork.study import load_plan, load_results
 from tests.report.cases import make_records
 
+pytestmark = pytest.mark.xdist_group("inference")  # one process: the records are read once
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "results"))
 

@@ -11,6 +11,7 @@ from knotwork.report import make_report, rank_table
 from knotwork.report._aggregate import read_records, split_records, summarise_folds
 from tests.conftest import PAPER
 from tests.report.cases import MAIN, make_records
+from tests.report.conftest import leave_out_pdf
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "results"))
 
@@ -163,7 +164,8 @@ def test_nothing_to_compare(summary, tables):
     assert compare_ranks(summary, tables, paper(m99=[1.0] * 14)) == []
 
 
-def test_the_section_in_a_report(tmp_path):
+def test_the_section_in_a_report(monkeypatch, tmp_path):
+    leave_out_pdf(monkeypatch)
     ranks = pd.DataFrame({"method": MAIN, "m7": [float(i) for i in range(1, 15)]})
     ranks.to_csv(tmp_path / "average_ranks_regression.csv", index=False)
     theirs = paper_numbers(tmp_path)

@@ -76,7 +76,11 @@ def test_the_readme_of_the_results_lists_all_plans():
             assert row.endswith(f" ({shared:,} are networks of `{other}`) |")
 
 
-@pytest.mark.parametrize("name", ["findings", "claims", "choices"])
+@pytest.mark.parametrize(
+    "name",
+    # What the long pages say is computed again by tests below and in test_inference.py.
+    [pytest.param("findings", marks=pytest.mark.slow), pytest.param("claims", marks=pytest.mark.slow), "choices"],
+)
 def test_pages_agree_with_the_records(name):
     module = importlib.import_module(name)
     assert module.page() == module.PAGE.read_text(encoding="utf-8"), "run make paper-tables"
@@ -127,6 +131,7 @@ def figures_in(page):
     }  # fmt: skip
 
 
+@pytest.mark.slow  # its parts are those of tests/report and test_paper_section.py; this is the page of all records
 def test_the_published_report_agrees_with_the_records(tmp_path, monkeypatch):
     """All of the page is written again; drawings, which take most of the time, are compared by their words."""
     monkeypatch.setattr(ReportFiles, "picture", in_words)

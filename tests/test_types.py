@@ -1,10 +1,15 @@
 """Names that are loaded when they are first used have types like any other."""
 
+import ast
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
+
+import knotwork
 
 ROOT = Path(__file__).parents[1]
 REVEALED = {
@@ -19,6 +24,19 @@ REVEALED = {
 UNKNOWN = ("kw.TabularRegresor", "kw.nn.SplineEncodings")
 
 
+def names_for_type_checkers():
+    """Return the names that the package imports for type checkers, with the module of each."""
+    (block,) = [node for node in ast.parse(Path(knotwork.__file__).read_text()).body
+                if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]  # fmt: skip
+    return {alias.name: f"knotwork.{alias.name}" if node.module == "knotwork" else node.module
+            for node in block.body for alias in node.names}  # fmt: skip
+
+
+def test_type_checkers_see_the_names_that_are_loaded_later():
+    assert names_for_type_checkers() == knotwork._LATER
+
+
+@pytest.mark.slow  # mypy checks all of torch without its cache, and CI runs it as well
 def test_types_of_names_that_are_loaded_later(tmp_path):
     lines = [*(f"reveal_type({code})" for code in REVEALED), *UNKNOWN]
     path = tmp_path / "example.py"

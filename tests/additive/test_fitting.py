@@ -162,8 +162,9 @@ def test_bounded_coefficients_are_the_constrained_minimum(shape):
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_classes_solve_the_equations_of_the_penalised_likelihood(precise, n_classes):
+    random = np.random.default_rng(1)
     cuts = np.quantile(Y, np.arange(1, n_classes) / n_classes)
-    codes = np.digitize(Y + RANDOM.logistic(size=N), cuts)
+    codes = np.digitize(Y + random.logistic(size=N), cuts)
     responses = np.stack([codes == code for code in (range(n_classes) if n_classes > 2 else [1])]).astype(float)
     design = Design([curve(0), curve(1)], TABLE)
     solutions = fit_classes(design, responses, WEIGHTS)

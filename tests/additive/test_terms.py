@@ -86,7 +86,7 @@ def curve_of(x):
     return Curve.from_column("x", 0, summary(x, np.ones(len(x))), size=9)
 
 
-@pytest.mark.parametrize("weights", [np.ones(400), RANDOM.integers(1, 3, 400).astype(float)])
+@pytest.mark.parametrize("weights", [np.ones(400), np.random.default_rng(1).integers(1, 3, 400).astype(float)])
 def test_summaries_are_those_of_columns(weights):
     column, expected = summary(X[:, 0], weights), Column.from_values(X[:, 0], weights)
     np.testing.assert_array_equal(column.distinct, expected.distinct)

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from knotwork import basis
+from knotwork.basis import _compiled
 from knotwork.basis._blocks import AffineBlock, BasisBlock, PeriodicBlock, block_from_json, block_to_json, make_table
-from knotwork.basis._compiled import VALUES_PER_CHUNK, encode_dense, encode_sparse
+from knotwork.basis._compiled import TILE, encode_dense, encode_sparse
 from knotwork.errors import ArgumentError
 
 NAMES = list(basis.FAMILIES)
@@ -71,11 +72,12 @@ def test_blocks_are_written_and_read_exactly(name):
 @pytest.mark.parametrize("indicator", [False, True])
 def test_blocks_without_compiled_code_are_encoded_alike(monkeypatch, extrapolation, indicator):
     random = np.random.default_rng(0)
-    n_rows = VALUES_PER_CHUNK // 4 + 100  # more than one chunk
-    X = random.uniform(-1.5, 1.5, size=(n_rows, 5))
-    X[random.uniform(size=X.shape) < 0.05] = np.nan
+    monkeypatch.setattr(_compiled, "VALUES_PER_CHUNK", 1)  # chunks are as short as they may be
     blocks = [BasisBlock(basis.make_basis(name, [-0.3, 0.2], domain=(-1.0, 1.0)), 7) for name in NAMES]
     blocks.insert(2, AffineBlock(0.5, 2.0, (-np.inf, np.inf)))
+    X = random.uniform(-1.5, 1.5, size=(2 * TILE + 100, len(blocks)))
+    assert len(_compiled._slices(X.shape)) == 3
+    X[random.uniform(size=X.shape) < 0.05] = np.nan
     settings = {"extrapolation": extrapolation, "indicator": indicator}
     compiled = encode_dense(X, make_table(tuple(blocks), **settings), dtype=np.float64)
     for name in ("mspline", "ple"):  # the others stay compiled

@@ -1,7 +1,15 @@
-"""Tables as users have them."""
+"""Tables as users have them, and comparisons that are short."""
+
+from functools import partial
 
 import numpy as np
 import pandas as pd
+
+from knotwork.compare import _budget as budget
+from knotwork.compare import _rounds as rounds
+from knotwork.compare import _run as run
+from knotwork.estimators import _plans as plans
+from knotwork.nn import MLPConfig
 
 MESSY = ("area", "rooms", "town", "built", "constant", "empty", "listing")
 """The features of `flats`."""
@@ -42,3 +50,20 @@ def write_flats(folder, n=240, seed=0, *, target="rent", name="flats.csv"):
     else:
         frame.to_feather(path)
     return path
+
+
+def shorten(patch):
+    """Compare networks of three epochs, save small ensembles, and show two features on pages."""
+    patch.setattr(run, "feature_effects", partial(run.feature_effects, most=2))
+    patch.setattr(budget, "MOST_EPOCHS", 3)
+    patch.setattr(rounds, "MOST_EPOCHS", 3)
+    patch.setattr(run, "TrainingConfig", partial(run.TrainingConfig, max_epochs=3))
+    kinds = [plans.Kind(encoding, MLPConfig(widths=(32,)), 8, plans.COSINE) for encoding in ("PLE-Q@6", "PBLD@16")]
+    patch.setitem(plans.ON_CPU, "balanced", tuple(kinds))
+
+
+def draw_nothing(patch):
+    """Write an empty page, because figures take most of the time of a short comparison."""
+    patch.setattr(run, "feature_effects", lambda *given, **settings: [])
+    patch.setattr(run._Run, "_choices", lambda *given: [])
+    patch.setattr(run, "write_page", lambda page, *given, **settings: page.touch())

@@ -187,14 +187,6 @@ def test_a_wrong_path_needs_neither_torch_nor_pandas(tmp_path):
     assert done.stdout.split("\n")[0] == "1 set()"
 
 
-def test_loading_a_model_does_not_load_the_compiler_of_torch(models):
-    code = (
-        f"import sys, knotwork as kw; kw.load({str(models / 'rent.knotwork')!r}); print('torch._dynamo' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
-
-
 def test_a_table_or_a_model_is_not_overwritten(models, tmp_path):
     path = tmp_path / "flats.csv"
     table().to_csv(path, index=False)

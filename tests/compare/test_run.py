@@ -3,7 +3,6 @@
 import html
 import re
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -22,24 +21,40 @@ from knotwork.compare._source import read_source
 from knotwork.compare._verdict import significant
 from knotwork.errors import ColumnWarning
 from knotwork.estimators import _base as base
-from knotwork.estimators import _plans as plans
-from knotwork.nn import MLPConfig
-from tests.compare.cases import MESSY, flats, write_flats
+from tests.compare.cases import MESSY, draw_nothing, flats, shorten, write_flats
 from tests.report.chromium import CHROMIUM, Browser
+
+pytestmark = pytest.mark.xdist_group("compare")  # one process: a comparison serves several tests
 
 
 @pytest.fixture
 def short(monkeypatch):
-    """Compare networks of three epochs, save small ensembles, and show two features on pages."""
-    monkeypatch.setattr(run, "feature_effects", partial(run.feature_effects, most=2))
-    monkeypatch.setattr(budget, "MOST_EPOCHS", 3)
-    monkeypatch.setattr(rounds_of, "MOST_EPOCHS", 3)
-    monkeypatch.setattr(run, "TrainingConfig", partial(run.TrainingConfig, max_epochs=3))
-    kinds = [plans.Kind(encoding, MLPConfig(widths=(32,)), 20, plans.COSINE) for encoding in ("PLE-Q@6", "PBLD@16")]
-    monkeypatch.setitem(plans.ON_CPU, "balanced", tuple(kinds))
+    shorten(monkeypatch)
+
+
+@pytest.fixture
+def figureless(short, monkeypatch):
+    """For tests that read no page."""
+    draw_nothing(monkeypatch)
 
 
 OPTIONS = CompareOptions(methods=("Std", "BS-Q", "PLE"), sizes=(6, 8), folds=2, time_budget=None)
+
+
+STD = replace(OPTIONS, methods=("Std",), sizes=None)
+SINGLE = replace(STD, effort="single")
+LIMITED = replace(SINGLE, time_budget=600.0)
+"""Minutes, of which nothing takes more than seconds: a busy machine must not change what is compared."""
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A comparison of numbers with all of its files, and the sentences on its progress."""
+    folder, sentences = tmp_path_factory.mktemp("whole"), []
+    with pytest.MonkeyPatch.context() as patch:
+        shorten(patch)
+        settings = {"options": OPTIONS, "device": "cpu", "report": sentences.append}
+        return compare_table(write_flats(folder), "rent", out=folder / "a" / "b", **settings), sentences
 
 
 def words(page):
@@ -51,12 +66,22 @@ def command(*arguments):
     return CliRunner().invoke(app, list(map(str, arguments)))
 
 
-@pytest.mark.parametrize("effort", ["balanced", "single"])
-@pytest.mark.parametrize("target", ["rent", "cheap"])
-def test_a_messy_table_ends_in_a_model_that_predicts_new_rows(tmp_path, short, target, effort):
-    sentences = []
-    path, options = write_flats(tmp_path, target=target), replace(OPTIONS, effort=effort)
-    result = compare_table(path, target, out=tmp_path / "out", options=options, device="cpu", report=sentences.append)
+@pytest.mark.parametrize(
+    ("target", "effort"),
+    [
+        ("rent", "balanced"),
+        ("cheap", "single"),
+        pytest.param("rent", "single", marks=pytest.mark.slow),  # single networks of numbers are in tests below
+        pytest.param("cheap", "balanced", marks=pytest.mark.slow),  # as the command below
+    ],
+)
+def test_a_messy_table_ends_in_a_model_that_predicts_new_rows(tmp_path, short, request, target, effort):
+    if (target, effort) == ("rent", "balanced"):
+        result, sentences = request.getfixturevalue("whole")
+    else:
+        settings = {"options": replace(OPTIONS, effort=effort), "device": "cpu"}
+        path, sentences = write_flats(tmp_path, target=target), []
+        result = compare_table(path, target, out=tmp_path / "out", report=sentences.append, **settings)
     encodings = {"Std", "BS-Q@6", "PLE@6", "BS-Q@8", "PLE@8"}
     assert {str(line.candidate) for line in result.ranking.lines if line.kind == "encoding"} == encodings
     kinds = {line.kind for line in result.ranking.lines}
@@ -87,10 +112,14 @@ def test_a_messy_table_ends_in_a_model_that_predicts_new_rows(tmp_path, short, t
     assert (again.predict(pd.read_csv(tmp_path / "new.csv")) == table["prediction"].to_numpy()).all()
     assert again.encoding == ("auto" if effort == "balanced" else str(result.ranking.encoding.candidate))
     assert (len(again.weights_) > 1) == (effort == "balanced")
+    if effort == "single":
+        assert result.gain == ""
+        assert "ensemble" not in page
+        assert "ensemble" not in "\n".join(result.summary)
 
 
-def test_the_gain_of_the_ensemble_is_reported(tmp_path, short):
-    result = compare_table(write_flats(tmp_path), "rent", out=tmp_path / "out", options=OPTIONS, device="cpu")
+def test_the_gain_of_the_ensemble_is_reported(whole):
+    result, _ = whole
     single, score = result.ranking.encoding.scored.pooled["rmse"], result.model.validation_score_
     change = f"{abs(100 * (score / single - 1)):.1f} % {'less' if score < single else 'more'}"
     expected = (
@@ -103,22 +132,13 @@ def test_the_gain_of_the_ensemble_is_reported(tmp_path, short):
     assert expected in html.unescape(words(result.page)).replace("\N{NO-BREAK SPACE}", " ")
 
 
-def test_a_single_network_has_no_gain(tmp_path, short):
-    options = CompareOptions(methods=("Std",), folds=2, time_budget=None, effort="single")
-    result = compare_table(write_flats(tmp_path), "rent", out=tmp_path / "out", options=options, device="cpu")
-    assert result.gain == ""
-    assert "ensemble" not in words(result.page)
-    assert "ensemble" not in "\n".join(result.summary)
-
-
-def test_the_gain_is_not_known_for_few_rows(tmp_path, short):
-    options = CompareOptions(methods=("Std",), folds=2, time_budget=None)
-    result = compare_table(write_flats(tmp_path, n=55), "rent", out=tmp_path / "out", options=options, device="cpu")
+def test_the_gain_is_not_known_for_few_rows(tmp_path, figureless):
+    result = compare_table(write_flats(tmp_path, n=55), "rent", out=tmp_path / "out", options=STD, device="cpu")
     assert "Its gain is not known: there are too few rows" in result.gain
     assert result.model_path.exists()
 
 
-def test_ctrl_c_in_the_training_of_the_model_saves_the_best_so_far(tmp_path, short, monkeypatch):
+def test_ctrl_c_in_the_training_of_the_model_saves_the_best_so_far(tmp_path, figureless, monkeypatch):
     original, sentences = base.train_spread, []
 
     def stop(report):
@@ -128,7 +148,7 @@ def test_ctrl_c_in_the_training_of_the_model_saves_the_best_so_far(tmp_path, sho
     monkeypatch.setattr(
         base, "train_spread", lambda *given, **settings: original(*given, **{**settings, "report": stop})
     )
-    path, settings = write_flats(tmp_path), {"options": OPTIONS, "device": "cpu", "report": sentences.append}
+    path, settings = write_flats(tmp_path), {"options": STD, "device": "cpu", "report": sentences.append}
     result = compare_table(path, "rent", out=tmp_path / "out", **settings)
     assert not result.interrupted
     assert "stopped early by the time limit or by Ctrl-C" in sentences[-1]
@@ -136,14 +156,13 @@ def test_ctrl_c_in_the_training_of_the_model_saves_the_best_so_far(tmp_path, sho
     assert len(kw.load(result.model_path, device="cpu").weights_) == 5
 
 
-def test_the_gain_is_over_the_rows_of_the_comparison(tmp_path, short, monkeypatch):
+def test_the_gain_is_over_the_rows_of_the_comparison(tmp_path, figureless, monkeypatch):
     source, seen = read_source(write_flats(tmp_path, n=400), "rent"), []
     monkeypatch.setattr(run, "explain_gain", lambda ranking, score, **counts: seen.append((score, counts)) or "gain")
     monkeypatch.setattr(
         run, "unlimited_plan", lambda *args, **kw: replace(budget.unlimited_plan(*args, **kw), n_rows=300)
     )
-    options = CompareOptions(methods=("Std",), folds=2, time_budget=None)
-    result = compare_table(tmp_path / "flats.csv", "rent", out=tmp_path / "out", options=options, device="cpu")
+    result = compare_table(tmp_path / "flats.csv", "rent", out=tmp_path / "out", options=STD, device="cpu")
     [(score, counts)] = seen
     assert counts == {"n_networks": len(result.model.weights_), "n_compared": 300}
     row = result.ranking.saved.scored
@@ -167,10 +186,12 @@ def test_the_gain_is_over_the_rows_of_the_comparison(tmp_path, short, monkeypatc
     assert np.sqrt(np.mean((row.predictions - result.compared.target) ** 2)) == pytest.approx(score)
 
 
-def test_files_of_a_comparison(tmp_path, short):
-    result = compare_table(write_flats(tmp_path), "rent", out=tmp_path / "a" / "b", options=OPTIONS, device="cpu")
-    ranking = pd.read_csv(tmp_path / "a" / "b" / "ranking.csv")
-    folds = pd.read_csv(tmp_path / "a" / "b" / "folds.csv")
+def test_files_of_a_comparison(whole):
+    result, _ = whole
+    folder = result.page.parent
+    assert (folder.parent.name, folder.name) == ("a", "b")
+    ranking = pd.read_csv(folder / "ranking.csv")
+    folds = pd.read_csv(folder / "folds.csv")
     assert ranking["rmse_mean"].is_monotonic_increasing
     assert ranking["recommended"].sum() == 1
     assert len(folds) == len(ranking) * 2
@@ -185,29 +206,27 @@ def test_files_of_a_comparison(tmp_path, short):
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="NO CHROMIUM: the page was not opened in a browser")
-def test_the_page_fits_a_phone(tmp_path, short):
-    options = CompareOptions(methods=("Std", "BS-Q@6"), folds=2, time_budget=None)
-    page = compare_table(write_flats(tmp_path), "rent", out=tmp_path / "out", options=options, device="cpu").page
-    with Browser(page, width=390) as opened:
+def test_the_page_fits_a_phone(whole):
+    with Browser(whole[0].page, width=390) as opened:
         assert opened.evaluate("document.documentElement.scrollWidth <= innerWidth")
         assert not opened.problems
 
 
-def test_the_seed_decides(tmp_path, short):
+def test_the_seed_decides(tmp_path, figureless):
     path, means = write_flats(tmp_path), []
     for seed in (0, 0, 1):
-        options = CompareOptions(methods=("Std",), folds=2, time_budget=None, seed=seed)
+        options = replace(SINGLE, seed=seed)
         result = compare_table(path, "rent", out=tmp_path / "out", options=options, device="cpu")
         means.append(result.ranking.encoding.mean)
     assert means[0] == means[1] != means[2]
     assert result.ranking.sentences[1] == "It is the only candidate."
 
 
-def test_a_plan_is_reported_before_training(tmp_path, short, monkeypatch):
+def test_a_plan_is_reported_before_training(tmp_path, figureless, monkeypatch):
     sentences = []
 
-    def measured(source, candidates, **_):
-        steps = dict.fromkeys((7, 15), (0.0, 5e-4))
+    def measured(source, candidates, **_):  # a slow machine: what is planned does not hang on the speed of this one
+        steps = dict.fromkeys((7, 15), (0.0, 0.2))
         return Speed(steps, dict.fromkeys(candidates, 1e-6), dict.fromkeys((7, 15), 0.0))
 
     monkeypatch.setattr(run, "measure_speed", measured)
@@ -215,23 +234,26 @@ def test_a_plan_is_reported_before_training(tmp_path, short, monkeypatch):
     monkeypatch.setattr(budget, "SMALL_ROWS", 200)
     monkeypatch.setattr(budget, "GOOD_EPOCHS", 3)
     monkeypatch.setattr(budget, "FEWEST_EPOCHS", 1)
-    path = write_flats(tmp_path, n=20_000)
-    options = CompareOptions(time_budget=20.0, drop=("listing", "built"))
+    monkeypatch.setattr(rounds_of, "WORTH", 1e9)  # the time that is left is not used
+    monkeypatch.setattr(rounds_of, "MOST_REPETITIONS", 1)
+    monkeypatch.setattr(rounds_of, "SAFE", 0.0)
+    path = write_flats(tmp_path, n=2_000)
+    options = CompareOptions(time_budget=2_000.0, drop=("listing", "built"))
     result = compare_table(path, "rent", out=tmp_path / "out", options=options, device="cpu", report=sentences.append)
     text = "\n".join(sentences)
-    assert f"on {result.plan.n_rows:,} of 20,000 rows, drawn at random" in text
-    assert result.plan.n_rows < 20_000
+    assert f"on {result.plan.n_rows:,} of 2,000 rows, drawn at random" in text
+    assert result.plan.n_rows < 2_000
     assert text.index("To be compared") < text.index("Time: at most") < text.index("Compared ")
     assert "Skipped because time is short" in text
 
 
-def test_the_final_model_uses_as_many_rows_as_time_allows(tmp_path, short, monkeypatch):
+def test_the_final_model_uses_as_many_rows_as_time_allows(tmp_path, figureless, monkeypatch):
     monkeypatch.setattr(run, "refit_rows", lambda n_rows, **_: n_rows // 2)
     monkeypatch.setattr(run, "make_plan", lambda *args, **kw: replace(budget.make_plan(*args, **kw), n_rows=100))
     monkeypatch.setattr(rounds_of, "WORTH", 1e9)
-    options = CompareOptions(methods=("Std",), folds=2, time_budget=30.0)
+    monkeypatch.setattr(rounds_of, "MOST_REPETITIONS", 1)
     sentences = []
-    compare_table(write_flats(tmp_path), "rent", out=tmp_path / "out", options=options, report=sentences.append)
+    compare_table(write_flats(tmp_path), "rent", out=tmp_path / "out", options=LIMITED, report=sentences.append)
     assert any("The model is trained on 120 of 240 rows" in line for line in sentences)
 
 
@@ -294,9 +316,8 @@ def test_commands_from_table_to_predictions(tmp_path, short):
     assert set(table["prediction"]) <= {"no", "yes"}
 
 
-def test_missing_and_unknown_columns(tmp_path, short):
-    options = CompareOptions(methods=("Std",), folds=2, time_budget=None)
-    model = compare_table(write_flats(tmp_path), "rent", out=tmp_path / "out", options=options).model_path
+def test_missing_and_unknown_columns(tmp_path, whole):
+    model = whole[0].model_path
     frame = flats(30)[list(MESSY)]
     frame.drop(columns="area").assign(extra=1).to_csv(tmp_path / "odd.csv", index=False)
     with pytest.raises(ValueError, match="odd.csv lacks 'area': add them, empty if unknown"):
@@ -351,20 +372,19 @@ def test_a_wide_table_is_compared_and_fitted_with_fewer_columns(tmp_path, short,
     monkeypatch.setattr(run, "make_plan", lambda *args, **kw: replace(budget.make_plan(*args, **kw), **share))
     monkeypatch.setattr(rounds_of, "WORTH", 1e9)
     monkeypatch.setattr(rounds_of, "MOST_REPETITIONS", 1)
-    options = CompareOptions(methods=("Std",), folds=2, time_budget=60.0, effort="single")
-    result = compare_table(write_flats(tmp_path), "rent", out=tmp_path / "out", options=options, device="cpu")
+    result = compare_table(write_flats(tmp_path), "rent", out=tmp_path / "out", options=LIMITED, device="cpu")
     assert "with 6 of 7 features" in result.evidence
     assert {"area", "town"} <= set(result.model.feature_names_in_)
     assert len(result.model.feature_names_in_) == 6
     assert result.page.exists()
 
 
-def test_importances_that_would_take_too_long_are_skipped(tmp_path, short, monkeypatch):
+def test_importances_that_would_take_too_long_are_skipped(tmp_path, figureless, monkeypatch):
     monkeypatch.setattr(run, "IMPORTANCE_SHARE", 0.0)
-    options = CompareOptions(methods=("Std",), folds=2, time_budget=60.0, effort="single")
+    monkeypatch.setattr(rounds_of, "MOST_REPETITIONS", 1)
     sentences = []
     path = write_flats(tmp_path)
-    result = compare_table(path, "rent", out=tmp_path / "out", options=options, device="cpu", report=sentences.append)
+    result = compare_table(path, "rent", out=tmp_path / "out", options=LIMITED, device="cpu", report=sentences.append)
     assert any("Importances and figures of features are skipped" in line for line in sentences)
     assert len(kw.load(result.model_path, device="cpu").predict(flats(5)[list(MESSY)])) == 5
 

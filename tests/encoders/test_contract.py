@@ -19,9 +19,22 @@ from tests.encoders.cases import ENCODERS
 N = 400
 
 
-@pytest.fixture(params=ENCODERS)
+SIMILAR = ("BS degree 1", "PLE quantile", "PLE lgbm")
+"""Encoders that are slow in all tests: degrees, bins by quantiles, and knots by LightGBM are tested by others."""
+FEW = ("BS-Q", "IS-CART", "PLE", "Std", "Periodic", "per feature")
+"""Encoders for what all of them inherit."""
+
+
+def names(quick):
+    return [pytest.param(name, marks=[] if name in quick else [pytest.mark.slow]) for name in ENCODERS]
+
+
+@pytest.fixture(params=names([name for name in ENCODERS if name not in SIMILAR]))
 def encoder(request):
     return clone(ENCODERS[request.param])
+
+
+inherited = pytest.mark.parametrize("encoder", names(FEW), indirect=True)
 
 
 @pytest.fixture
@@ -66,6 +79,7 @@ def test_an_affine_change_of_the_columns_changes_nothing(encoder, table, target)
     np.testing.assert_allclose(after, before, rtol=1e-7, atol=1e-7)
 
 
+@inherited
 def test_tables_of_all_libraries_are_encoded_alike(encoder, table, target):
     expected = clone(encoder).fit(table, target).transform(table)
     frames = [
@@ -83,6 +97,7 @@ def test_tables_of_all_libraries_are_encoded_alike(encoder, table, target):
         np.testing.assert_array_equal(clone(encoder).fit(values, target).transform(values), expected)
 
 
+@inherited
 @pytest.mark.parametrize("output", ["pandas", "polars"])
 def test_set_output_and_names(encoder, table, target, output):
     encoder.set_params(missing="indicator").fit(table, target)
@@ -96,6 +111,7 @@ def test_set_output_and_names(encoder, table, target, output):
     assert list(dict.fromkeys(first)) == list(table.columns), "feature after feature, in the order of the table"
 
 
+@inherited
 def test_pickle_and_clone(encoder, table, target):
     encoder.fit(table, target)
     copy = pickle.loads(pickle.dumps(encoder))
@@ -103,6 +119,7 @@ def test_pickle_and_clone(encoder, table, target):
     assert clone(encoder).get_params() == encoder.get_params()
 
 
+@inherited
 def test_fitted_state_is_small(encoder, table, target):
     many = pd.concat([table] * 50, ignore_index=True)
     small = len(pickle.dumps(clone(encoder).fit(table, target)))
@@ -120,6 +137,7 @@ def test_sparse_equals_dense(encoder, table, target):
     assert sparse.nnz == np.count_nonzero(dense)
 
 
+@inherited
 def test_threads_change_nothing(encoder, table, target):
     many = pd.concat([table] * 200, ignore_index=True)
     one = clone(encoder).set_params(n_jobs=1).fit(table, target)
@@ -127,6 +145,7 @@ def test_threads_change_nothing(encoder, table, target):
     np.testing.assert_array_equal(one.transform(many), two.transform(many))
 
 
+@inherited
 def test_fit_does_not_change_the_data(encoder, table, target):
     before = table.copy(), target.copy()
     encoder.fit(table, target).transform(table)

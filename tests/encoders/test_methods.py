@@ -160,7 +160,8 @@ def test_no_parameter_is_forgotten():
 
 
 def test_the_task_has_an_effect():
-    x = RANDOM.uniform(size=2000)
+    random = np.random.default_rng(1)
+    x = random.uniform(size=2000)
     y = np.select([x < 0.4, x < 0.8], [0, 1], 100)  # as classes 0 stands apart, as a number 100 does
     tasks = ["classification", "regression", None]
     by_task = [kw.make_encoder("PLE", 2, task=task).fit(x[:, None], y).knots_[0] for task in tasks]
@@ -191,7 +192,8 @@ def test_fewer_bins_than_columns_leave_zeros():
 
 
 def test_adaptive_bins_are_between_five_and_fifty():
-    x = RANDOM.uniform(size=5000)[:, None]
+    random = np.random.default_rng(1)
+    x = random.uniform(size=5000)[:, None]
     wavy = kw.make_encoder("PLE-Adaptive").fit(x, np.sin(60 * x[:, 0]))
     flat = kw.make_encoder("PLE-Adaptive").fit(x, np.zeros(5000))
     assert len(wavy.knots_[0]) + 1 == 50

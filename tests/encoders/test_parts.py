@@ -58,8 +58,15 @@ def fitted_in_parts(encoder, weights=None, *, n_parts=5, seed=0):
     return parts[0]
 
 
-@pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
-@pytest.mark.parametrize("name", ENCODERS)
+# Weights of one are weights as well: without weights only a few are quick.
+@pytest.mark.parametrize(
+    ("name", "weighted"),
+    [
+        pytest.param(name, weighted, marks=[] if weighted or name in ("BS-Q", "PLE", "Std") else [pytest.mark.slow])
+        for name in ENCODERS
+        for weighted in (False, True)
+    ],
+)
 def test_parts_in_any_order_give_the_knots_of_the_whole(name, weighted):
     weights = WEIGHTS if weighted else None
     whole = clone(ENCODERS[name]).fit(TABLE, TARGET, weights)

@@ -11,9 +11,11 @@ from knotwork.encoders import METHOD_TABLE
 from tests.encoders.cases import FIXED
 
 KEYS = ["abalone", "california", "churn", "shuttle", "fifa_wage", "loan_status", "parkinsons", "ipums"]
+QUICK = ["california", "churn"]
 
 
-@pytest.mark.parametrize("key", KEYS)
+# A table with missing values and one of another task: the others are slow.
+@pytest.mark.parametrize("key", [pytest.param(key, marks=[] if key in QUICK else [pytest.mark.slow]) for key in KEYS])
 def test_real_tables_are_encoded(data_folder, key):
     entry = next(e for e in json.loads((data_folder / "datasets.json").read_text()) if e["key"] == key)
     table = pd.read_parquet(data_folder / f"{key}.parquet").sample(3000, random_state=0)

@@ -5,23 +5,30 @@ transforms them.
 """
 
 from sklearn.base import clone
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import knotwork as kw
 from tests.encoders.cases import ENCODERS
+from tests.encoders.checks import is_repeated, parametrize_checks
 
-VARIANTS = [
-    *ENCODERS.values(),
-    *(clone(ENCODERS["BS-Q"]).set_params(missing=missing) for missing in ("indicator", "error")),
-    *(
-        clone(ENCODERS["BS-Q"]).set_params(extrapolation=extrapolation)
-        for extrapolation in ("linear", "continue", "error")
-    ),
+FIRST = [
+    *(ENCODERS[name] for name in ("BS-Q", "BS-LGBM", "PLE", "Std", "Periodic", "CS-Q", "per feature")),
+    clone(ENCODERS["BS-Q"]).set_params(missing="error"),
+    clone(ENCODERS["BS-Q"]).set_params(extrapolation="error"),
+    clone(ENCODERS["BS-Q"]).set_params(sparse_output=True),
+    clone(ENCODERS["IS-CART"]).set_params(dtype="float64"),
+]
+"""One for each way through the code: placements, kinds of encoders, refusals, sparse output, another type."""
+
+OTHERS = [
+    *(encoder for encoder in ENCODERS.values() if encoder not in FIRST),
+    clone(ENCODERS["BS-Q"]).set_params(missing="indicator"),
+    *(clone(ENCODERS["BS-Q"]).set_params(extrapolation=extrapolation) for extrapolation in ("linear", "continue")),
     kw.SplineEncoder("cyclic", 5, period=24.0),
     kw.SplineEncoder(size=6, extrapolation="periodic", placement="uniform", degree=2),
-    *(clone(ENCODERS[name]).set_params(sparse_output=True) for name in ("BS-Q", "PLE")),
-    *(clone(ENCODERS[name]).set_params(dtype="float64") for name in ("BS-Q", "IS-CART", "Std")),
+    clone(ENCODERS["PLE"]).set_params(sparse_output=True),
+    *(clone(ENCODERS[name]).set_params(dtype="float64") for name in ("BS-Q", "Std")),
 ]
+"""Other values of the same settings, which are slow; tests/encoders/test_contract.py has most of them."""
 
 
 def excused(estimator):
@@ -31,6 +38,10 @@ def excused(estimator):
     return {"check_sample_weight_equivalence_on_dense_data": reason}
 
 
-@parametrize_with_checks(VARIANTS, expected_failed_checks=excused)
+def is_slow(estimator, check):
+    return estimator not in FIRST or (is_repeated(check) and estimator is not FIRST[0])
+
+
+@parametrize_checks([*FIRST, *OTHERS], is_slow, excused)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

@@ -19,9 +19,11 @@ TABLE = pd.DataFrame(
     }
 )
 TABLE.loc[::7, "a"] = np.nan
+QUICK, OTHERS = ("BS-Q", "Std", "Periodic", "PLE-Q"), ("IS-U", "MinMax", "Robust")
+"""Methods, of which the others take the same path."""
 
 
-@pytest.mark.parametrize("method", ["BS-Q", "IS-U", "MinMax", "Std", "Robust", "Periodic", "PLE-Q"])
+@pytest.mark.parametrize("method", [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)])
 def test_row_groups_of_a_parquet_file(tmp_path, method):
     path = tmp_path / "table.parquet"
     pq.write_table(pa.Table.from_pandas(TABLE), path, row_group_size=20_000)

@@ -113,6 +113,11 @@ def read_file(path):
         return json.loads(file.metadata()["knotwork"]), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
 
 
+def epochs_from_0(histories):
+    """Return histories as they were saved up to schema 5, which counted the best epoch from 0."""
+    return [{**history, "best_epoch": history["best_epoch"] - 1} for history in histories]
+
+
 def write_file(path, content, tensors):
     """Write a file with a valid checksum, as an attacker who knows the format would."""
     if isinstance(content, dict) and "checksum" in content:

@@ -1,5 +1,7 @@
 """Both estimators: every parameter has an effect, what is random is seeded, and what is wrong is said."""
 
+import functools
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -54,10 +56,16 @@ OTHERS = {
 }
 
 
+@pytest.fixture(scope="module")
+def usual_outputs(frame, target):
+    """Return a function of an estimator that fits it once."""
+    return functools.cache(lambda kind: outputs(make(kind).fit(frame, target), frame))
+
+
 @pytest.mark.parametrize("kind", ESTIMATORS)
 @pytest.mark.parametrize("name", OTHERS)
-def test_every_parameter_has_an_effect(kind, name, frame, target):
-    usual = outputs(make(kind).fit(frame, target), frame)
+def test_every_parameter_has_an_effect(kind, name, usual_outputs, frame, target):
+    usual = usual_outputs(kind)
     other = outputs(make(kind, **{name: OTHERS[name]}).fit(frame, target), frame)
     assert np.abs(usual - other).max() > 1e-4
 
@@ -241,6 +249,7 @@ def test_the_protocol_of_the_paper_trains(frame, target):
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_realmlp_is_trained_by_its_settings(kind, frame, target):
     backbone = RealMLPConfig(widths=(16, 16))
+    frame, target = frame[:80], target[:80]  # 256 epochs
     model = kind("PLE@7", backbone, categories="mixed", random_state=0).fit(frame, target)
     task = "regression" if kind is kw.TabularRegressor else "classification"
     assert model.history_[0]["loss"].shape == (256,)

@@ -10,7 +10,10 @@ from sklearn.inspection import partial_dependence, permutation_importance
 
 import knotwork as kw
 
-pytestmark = pytest.mark.filterwarnings("ignore::knotwork.errors.ColumnWarning")  # the constant column
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::knotwork.errors.ColumnWarning"),  # the constant column
+    pytest.mark.xdist_group("explanations"),  # one process fits the models that tests share
+]
 
 RANDOM = np.random.default_rng(0)
 N = 400
@@ -134,7 +137,8 @@ def test_plots_and_pictures(regressor, classifiers, tmp_path):
 
 
 def test_several_outputs_have_names():
-    several = kw.TabularRegressor("PLE@6", training=QUICK, random_state=0, device="cpu").fit(
+    short = kw.TrainingConfig(max_epochs=5)
+    several = kw.TabularRegressor("PLE@6", training=short, random_state=0, device="cpu").fit(
         X, np.stack([Y, -Y], axis=1)
     )
     (effect,) = several.effects(X, ["age"])

@@ -19,9 +19,18 @@ BACKBONES = {
 }
 SHORT = kw.TrainingConfig(max_epochs=2, batch_size=16, knot_warmup=0, learning_rate=0.01)
 EXAMPLES = 4
-"""Tables for each method and task: more than 300 in all."""
+"""Tables for each method and task: more than 300 in all, of which 100 are quick."""
 
 ENCODINGS = [*kw.METHODS, "validated", "ensemble"]
+
+
+def every_third(first):
+    """Return places and names of all encodings, of which every third is quick; values far outside have all of them."""
+    return [
+        pytest.param(place, name, marks=[] if place % 3 == first else [pytest.mark.slow], id=name)
+        for place, name in enumerate(ENCODINGS)
+    ]
+
 
 CASES = st.fixed_dictionaries(
     {
@@ -84,7 +93,7 @@ def readable(model, train, other):
     return [train, other]
 
 
-@pytest.mark.parametrize(("place", "method"), list(enumerate(ENCODINGS)), ids=ENCODINGS)
+@pytest.mark.parametrize(("place", "method"), every_third(0))
 def test_regressors_predict_numbers(place, method):
     @seed(place)
     @settings(max_examples=EXAMPLES, deadline=None, database=None)
@@ -102,7 +111,7 @@ def test_regressors_predict_numbers(place, method):
     check()
 
 
-@pytest.mark.parametrize(("place", "method"), list(enumerate(ENCODINGS)), ids=ENCODINGS)
+@pytest.mark.parametrize(("place", "method"), every_third(1))
 def test_classifiers_predict_probabilities(place, method):
     @seed(1000 + place)
     @settings(max_examples=EXAMPLES, deadline=None, database=None)
@@ -134,17 +143,29 @@ def test_infinite_numbers_are_refused_with_the_name_of_the_column(kind, value, c
         kind(training=SHORT).fit(as_container(frame, container), np.arange(20) % 2)
 
 
-@pytest.mark.parametrize("backbone", BACKBONES)
-@pytest.mark.parametrize("method", kw.METHODS)
-def test_values_far_outside_are_predicted(backbone, method):
+@pytest.mark.parametrize(
+    ("method", "backbone"),
+    [
+        pytest.param(method, backbone, marks=[] if backbone == "mlp" or place % 9 == 0 else [pytest.mark.slow])
+        for place, method in enumerate(kw.METHODS)
+        for backbone in BACKBONES
+    ],
+)
+def test_values_far_outside_are_predicted(method, backbone):
     X = np.random.default_rng(0).normal(size=(30, 2))
     far = np.array([[1e300, 0.0], [-1.7e308, 1e-300], [1e38, -1e38], [1e20, np.nan], [np.inf, -np.inf]])
     model = kw.TabularRegressor(method, BACKBONES[backbone], training=SHORT, random_state=0).fit(X, X[:, 0])
     assert np.isfinite(model.predict(far)).all()
 
 
-@pytest.mark.parametrize("method", ["Std", "MinMax", "BS-Q", "IS-Grad-U"])
-@pytest.mark.parametrize("backbone", BACKBONES)
+@pytest.mark.parametrize(
+    ("method", "backbone"),
+    [
+        pytest.param(method, backbone, marks=[] if backbone == "mlp" or method == "Std" else [pytest.mark.slow])
+        for method in ("Std", "MinMax", "BS-Q", "IS-Grad-U")
+        for backbone in BACKBONES
+    ],
+)
 @pytest.mark.parametrize("outlier", [1e20, -1e300])
 def test_an_outlier_among_the_validation_rows(method, backbone, outlier):
     X = np.random.default_rng(0).normal(size=(20, 2))
@@ -159,7 +180,10 @@ def test_an_outlier_among_the_validation_rows(method, backbone, outlier):
         y[row] = X[row, 0]
 
 
-@pytest.mark.parametrize("method", ["BS-Q@15", "PLE@15", "BS-Grad-Q@15", "IS-Grad-U@15"])
+@pytest.mark.parametrize(
+    "method",
+    ["BS-Q@15", "IS-Grad-U@15", *(pytest.param(each, marks=pytest.mark.slow) for each in ("PLE@15", "BS-Grad-Q@15"))],
+)
 def test_one_wrong_cell_does_not_cost_its_column(method):
     rng = np.random.default_rng(0)
     X, new = rng.normal(size=(800, 1)), rng.normal(size=(400, 1))

@@ -76,8 +76,15 @@ def stop_in(monkeypatch, epoch):
     )
 
 
-@pytest.mark.parametrize("effort", ["fast", "balanced"])
-@pytest.mark.parametrize("kind", [kw.TabularRegressor, kw.TabularClassifier])
+@pytest.mark.parametrize(
+    ("kind", "effort"),
+    [
+        (kw.TabularRegressor, "fast"),
+        (kw.TabularClassifier, "balanced"),
+        pytest.param(kw.TabularClassifier, "fast", marks=pytest.mark.slow),
+        pytest.param(kw.TabularRegressor, "balanced", marks=pytest.mark.slow),
+    ],
+)
 def test_an_ensemble_is_that_of_the_epochs_so_far(monkeypatch, kind, effort):
     stop_in(monkeypatch, 3)
     target = y if kind is kw.TabularRegressor else y > 1
@@ -108,7 +115,7 @@ def test_ctrl_c_while_the_next_stack_is_set_up_keeps_the_one_before(monkeypatch)
 def test_a_signal_ends_the_training_of_an_ensemble(process):
     assert process.stdout.readline() == "trains\n"
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
     assert "Traceback" not in err
     assert "networks" in err  # the line of the progress bar
@@ -118,10 +125,11 @@ def test_a_signal_ends_the_training_of_an_ensemble(process):
     assert threads == "threads 0"
 
 
+@pytest.mark.slow  # a second process; that one signal leaves no thread is shown by the test above
 def test_a_second_signal_leaves_no_thread(process):
     assert process.stdout.readline() == "trains\n"
     for _ in range(2):
         process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
     assert out.splitlines()[-1] == "threads 0"

@@ -1,5 +1,6 @@
 """Encodings that the validation rows choose: the winner is the best, weights are used, and nothing stops a fit."""
 
+import functools
 from dataclasses import replace
 
 import numpy as np
@@ -26,6 +27,15 @@ ESTIMATORS = (kw.TabularRegressor, kw.TabularClassifier)
 MODES = ("validated", "ensemble")
 FIRST_STACK = {each for each in CANDIDATES if each == "Std" or each.endswith("@7")}
 """Encodings whose networks are trained first: members of one size form a stack, and scaled ones join the smallest."""
+
+
+def crossed(first, second):
+    """Return pairs of values: each value is in a pair that is quick, and the other pairs are slow."""
+    return [
+        pytest.param(one, other, marks=[] if i % len(second) == j % len(first) else [pytest.mark.slow])
+        for i, one in enumerate(first)
+        for j, other in enumerate(second)
+    ]
 
 
 def make(kind, encoding, **parameters):
@@ -74,8 +84,7 @@ def test_candidates_have_all_that_is_recommended():
     assert not [each for each in CANDIDATES if "LGBM" in each]
 
 
-@pytest.mark.parametrize("kind", ESTIMATORS)
-@pytest.mark.parametrize("n_members", [1, 2])
+@pytest.mark.parametrize(("kind", "n_members"), crossed(ESTIMATORS, [1, 2]))
 def test_the_winner_is_the_best_and_as_if_it_had_been_asked_for(kind, n_members, frame, target):
     model = make(kind, "validated", n_members=n_members).fit(frame, target)
     assert [spec(each) for each in model.candidates_] == list(CANDIDATES)
@@ -129,7 +138,7 @@ def test_an_encoding_that_clearly_suits_wins():
     log = rng.normal(size=1100)
     X = np.exp(4 * log)[:, None]  # nearly all values are in the first of many uniform intervals
     y = np.sin(4 * log) + 0.05 * rng.normal(size=1100)
-    training = kw.TrainingConfig(max_epochs=40, learning_rate=0.02, batch_size=128)
+    training = kw.TrainingConfig(max_epochs=25, learning_rate=0.03, batch_size=128)
     chosen = make(kw.TabularRegressor, "validated", training=training).fit(X[:600], y[:600])
     scores = {spec(each): each["score"] for each in chosen.candidates_}
     blind, seeing = ("Std", "BS-U@15", "BS-Grad-U@30"), ("PLE@15", "PLE@30", "IS-Q@15", "IS-Q@30", "IS-CART@30")
@@ -143,8 +152,7 @@ def test_an_encoding_that_clearly_suits_wins():
     assert not {each[0] for each in together.encoding_} & set(blind)
 
 
-@pytest.mark.parametrize("kind", ESTIMATORS)
-@pytest.mark.parametrize("n_members", [1, 2])
+@pytest.mark.parametrize(("kind", "n_members"), crossed(ESTIMATORS, [1, 2]))
 def test_an_ensemble_predicts_by_its_weights(monkeypatch, kind, n_members, frame, target):
     monkeypatch.setattr("knotwork.estimators._combination.bagged_weights", uneven_weights)
     model = make(kind, "ensemble", n_members=n_members).fit(frame, target)
@@ -165,8 +173,7 @@ def test_an_ensemble_predicts_by_its_weights(monkeypatch, kind, n_members, frame
         assert (len(knots["signal"]) > 0) == bool(size)
 
 
-@pytest.mark.parametrize("kind", ESTIMATORS)
-@pytest.mark.parametrize("encoding", MODES)
+@pytest.mark.parametrize(("kind", "encoding"), crossed(ESTIMATORS, MODES))
 def test_a_seed_decides(kind, encoding, frame, target):
     first, again, other = (make(kind, encoding, random_state=seed).fit(frame, target) for seed in (3, 3, 4))
     np.testing.assert_array_equal(outputs(first, frame), outputs(again, frame))
@@ -186,16 +193,29 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize("encoding", MODES)
-@pytest.mark.parametrize("name", OTHERS)
-def test_every_parameter_has_an_effect(encoding, name, frame, target):
-    usual = make(kw.TabularRegressor, encoding).fit(frame, target)
+@pytest.fixture(scope="module")
+def usual_models(frame, target):
+    """Return a function of an encoding that fits a usual model once."""
+    return functools.cache(lambda encoding: make(kw.TabularRegressor, encoding).fit(frame, target))
+
+
+@pytest.mark.parametrize(
+    ("encoding", "name"),
+    [
+        # Both modes read these parameters by the same code, but for the members of an ensemble.
+        pytest.param(mode, name, marks=[pytest.mark.slow] * (mode == "ensemble" and name not in ("n_members", "size")))
+        for mode in MODES
+        for name in OTHERS
+    ],
+)
+def test_every_parameter_has_an_effect(encoding, name, usual_models, frame, target):
+    usual = usual_models(encoding)
     other = make(kw.TabularRegressor, encoding, **{name: OTHERS[name]}).fit(frame, target)
     assert np.abs(usual.predict(frame) - other.predict(frame)).max() > 1e-4
     assert [each["score"] for each in usual.candidates_] != [each["score"] for each in other.candidates_]
 
 
-@pytest.mark.parametrize("encoding", MODES)
+@pytest.mark.parametrize("encoding", ["validated", pytest.param("ensemble", marks=pytest.mark.slow)])
 def test_class_weights_have_an_effect(encoding, frame):
     rare = (np.arange(200) % 10 == 0).astype(int)
     usual = make(kw.TabularClassifier, encoding).fit(frame, rare)
@@ -210,8 +230,14 @@ def test_a_size_is_that_of_all_candidates(frame, target):
     assert len({len(each["signal"]) for each in model.knots_}) <= 3  # none, two of splines, five of PLE
 
 
-@pytest.mark.parametrize("backbone", ["resnet", "ft", "coordinate"])
-@pytest.mark.parametrize("encoding", MODES)
+@pytest.mark.parametrize(
+    ("backbone", "encoding"),
+    [
+        pytest.param(backbone, mode, marks=[] if (mode == "ensemble") == (backbone == "ft") else [pytest.mark.slow])
+        for backbone in ("resnet", "ft", "coordinate")
+        for mode in MODES
+    ],
+)
 def test_other_backbones(backbone, encoding, frame, target):
     config = {
         "resnet": ResNetConfig(width=8, n_blocks=1, hidden=8),
@@ -224,8 +250,7 @@ def test_other_backbones(backbone, encoding, frame, target):
     assert np.ptp(shares[:, 0]) > 1e-3
 
 
-@pytest.mark.parametrize("kind", ESTIMATORS)
-@pytest.mark.parametrize("encoding", MODES)
+@pytest.mark.parametrize(("kind", "encoding"), crossed(ESTIMATORS, MODES))
 @pytest.mark.parametrize("n_rows", [1, 2, 9, 10, 13])
 def test_tiny_tables(kind, encoding, n_rows, frame, target):
     model = make(kind, encoding).fit(frame[:n_rows], target[:n_rows])
@@ -234,8 +259,7 @@ def test_tiny_tables(kind, encoding, n_rows, frame, target):
     assert np.isfinite(model.feature_importances_).all()
 
 
-@pytest.mark.parametrize("metric", ["log_loss", "auc"])
-@pytest.mark.parametrize("encoding", MODES)
+@pytest.mark.parametrize(("metric", "encoding"), crossed(["log_loss", "auc"], MODES))
 def test_one_class(encoding, metric, frame):
     model = make(kw.TabularClassifier, encoding, training=replace(TRAINING, metric=metric))
     model.fit(frame, np.full(200, "only"))
@@ -243,8 +267,7 @@ def test_one_class(encoding, metric, frame):
     assert set(model.predict(frame)) == {"only"}
 
 
-@pytest.mark.parametrize("kind", ESTIMATORS)
-@pytest.mark.parametrize("encoding", MODES)
+@pytest.mark.parametrize(("kind", "encoding"), crossed(ESTIMATORS, MODES))
 def test_without_numbers_there_is_one_candidate(kind, encoding, frame, target):
     model = make(kind, encoding).fit(frame[["town"]], target)
     plain = make(kind, "recommended").fit(frame[["town"]], target)
@@ -293,8 +316,7 @@ def spoil(monkeypatch, failed):
     return calls
 
 
-@pytest.mark.parametrize("encoding", MODES)
-@pytest.mark.parametrize("n_members", [1, 2])
+@pytest.mark.parametrize(("encoding", "n_members"), crossed(MODES, [1, 2]))
 def test_candidates_that_fail_are_left_out(monkeypatch, tmp_path, encoding, n_members, frame, target):
     best = make(kw.TabularRegressor, "validated", n_members=n_members).fit(frame, target).encoding_[0]["signal"]
     place = CANDIDATES.index(best)
@@ -334,9 +356,9 @@ def test_after_ctrl_c_those_that_were_trained_count(monkeypatch, encoding, frame
     assert np.isfinite(model.predict(frame)).all()
 
 
-@pytest.mark.parametrize("encoding", MODES)
+@pytest.mark.parametrize("encoding", ["ensemble", pytest.param("validated", marks=pytest.mark.slow)])
 def test_importances_find_the_column_that_matters(encoding):
-    X = np.random.default_rng(0).normal(size=(400, 3))
+    X = np.random.default_rng(0).normal(size=(250, 3))
     y = (X[:, 2] > 0).astype(float)
     model = make(kw.TabularRegressor, encoding, training=replace(TRAINING, max_epochs=12)).fit(X, y)
     assert model.feature_importances_.argmax() == 2

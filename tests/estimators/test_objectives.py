@@ -1,5 +1,6 @@
 """Objectives, intervals and calibrated probabilities of the estimators, beside models of scikit-learn."""
 
+import functools
 import pickle
 
 import numpy as np
@@ -25,6 +26,8 @@ from knotwork.estimators._combination import HeldOut, Residuals, temperature, te
 from knotwork.nn import MLPConfig, TabMConfig
 from knotwork.training._objectives import USUAL, Gaussian, Poisson, Quantile
 
+pytestmark = pytest.mark.xdist_group("objectives")  # one process fits the models that tests share
+
 RNG = np.random.default_rng(1)
 N = 3000
 X = RNG.normal(size=(N, 3))
@@ -39,6 +42,9 @@ LINEAR = {
     "device": "cpu",
 }
 """A linear model: what other libraries fit as well."""
+
+FEW = TrainingConfig(max_epochs=8, learning_rate=0.05, schedule="cosine", batch_size=128)
+"""Enough where models are compared with each other."""
 
 SHORT = {**LINEAR, "encoding": "PLE-Q@6", "backbone": MLPConfig(widths=(16,)),
          "training": TrainingConfig(max_epochs=4, batch_size=128)}  # fmt: skip
@@ -72,49 +78,45 @@ LAWS = {
 SETTINGS = {"quantile": {"quantiles": 0.8}, "huber": {"delta": 0.5}}
 
 
-def fitted(name, settings=LINEAR, **others):
-    y = LAWS[name][0]
-    return TabularRegressor(objective=name, **SETTINGS.get(name, {}), **{**settings, **others}).fit(X[TRAIN], y[TRAIN])
-
-
-@pytest.fixture(scope="module")
-def models():
-    return {name: fitted(name) for name in LAWS}
+@functools.cache
+def fitted(name):
+    """Return a model that several tests read."""
+    return TabularRegressor(objective=name, **SETTINGS.get(name, {}), **LINEAR).fit(X[TRAIN], LAWS[name][0][TRAIN])
 
 
 @pytest.mark.parametrize("name", [name for name in LAWS if name != "gaussian"])
-def test_the_loss_is_that_of_scikit_learns_model(models, name):
+def test_the_loss_is_that_of_scikit_learns_model(name):
     y, reference, loss = LAWS[name]
     reference.fit(X[TRAIN], y[TRAIN])
-    ours, theirs = (loss(y[TEST], model.predict(X[TEST])) for model in (models[name], reference))
+    ours, theirs = (loss(y[TEST], model.predict(X[TEST])) for model in (fitted(name), reference))
     assert ours < 1.03 * theirs
     wrong = loss(y[TEST], np.full(1000, y[TRAIN].mean()))
     assert theirs < 0.9 * wrong, "the data must tell a fit from a constant"
 
 
-def test_mean_and_deviation_are_those_of_the_law(models):
-    y, (mean, std) = LAWS["gaussian"][0][TEST], models["gaussian"].predict(X[TEST], return_std=True)
+def test_mean_and_deviation_are_those_of_the_law():
+    y, (mean, std) = LAWS["gaussian"][0][TEST], fitted("gaussian").predict(X[TEST], return_std=True)
     ours = -norm(mean, std).logpdf(y).mean()
     best = -norm(LINE[TEST], np.exp(0.3 * X[TEST, 1])).logpdf(y).mean()
     assert ours < best + 0.03
     np.testing.assert_allclose(std, np.exp(0.3 * X[TEST, 1]), rtol=0.35)
-    np.testing.assert_array_equal(models["gaussian"].predict(X[TEST]), mean)
+    np.testing.assert_array_equal(fitted("gaussian").predict(X[TEST]), mean)
 
 
 @pytest.mark.parametrize("name", LAWS)
-def test_scores_of_validation_follow_the_objective(models, name):
+def test_scores_of_validation_follow_the_objective(name):
     names = {"squared": "rmse", "absolute": "mae", "huber": "huber", "quantile": "pinball", "gaussian": "gaussian_nll"}
-    assert models[name].history_[0]["metric"] == names.get(name, f"{name}_deviance")
+    assert fitted(name).history_[0]["metric"] == names.get(name, f"{name}_deviance")
     y, _, loss = LAWS[name]
     if name not in ("gaussian", "huber"):
-        here = loss(y[TEST], models[name].predict(X[TEST]))
-        assert models[name].validation_score_ == pytest.approx(np.sqrt(here) if name == "squared" else here, rel=0.35)
+        here = loss(y[TEST], fitted(name).predict(X[TEST]))
+        assert fitted(name).validation_score_ == pytest.approx(np.sqrt(here) if name == "squared" else here, rel=0.35)
 
 
 @pytest.mark.parametrize("name", LAWS)
-def test_scores_of_epochs_are_in_the_units_of_the_target(models, name):
-    history = models[name].history_[0]
-    assert history["score"][history["best_epoch"] - 1] == pytest.approx(models[name].validation_score_, rel=1e-4)
+def test_scores_of_epochs_are_in_the_units_of_the_target(name):
+    history = fitted(name).history_[0]
+    assert history["score"][history["best_epoch"] - 1] == pytest.approx(fitted(name).validation_score_, rel=1e-4)
 
 
 def test_a_warm_start_needs_the_same_objective():
@@ -128,14 +130,16 @@ def test_a_warm_start_needs_the_same_objective():
 
 
 @pytest.mark.parametrize("name", ["poisson", "gamma", "tweedie"])
-def test_predictions_of_positive_laws_are_positive_far_outside(models, name):
-    far = np.concatenate([1e6 * RNG.normal(size=(200, 3)), np.full((1, 3), np.nan)])
-    assert (models[name].predict(far) > 0).all()
-    assert (models[name].predict_interval(far) >= 0).all()
+def test_predictions_of_positive_laws_are_positive_far_outside(name):
+    random = np.random.default_rng(1)
+    far = np.concatenate([1e6 * random.normal(size=(200, 3)), np.full((1, 3), np.nan)])
+    assert (fitted(name).predict(far) > 0).all()
+    assert (fitted(name).predict_interval(far) >= 0).all()
 
 
 @pytest.mark.parametrize("settings", ["network", "TabM", "effort"])
 def test_quantiles_never_cross(settings):
+    random = np.random.default_rng(1)
     kinds = {
         "network": {**SHORT, "n_members": 2},
         "TabM": {**SHORT, "backbone": TabMConfig(widths=(16,), n_predictions=4)},
@@ -143,7 +147,7 @@ def test_quantiles_never_cross(settings):
     }
     levels = (0.01, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99)
     model = TabularRegressor(objective="quantile", quantiles=levels, **kinds[settings])
-    model.fit(X[:600], LINE[:600] + RNG.normal(size=600))
+    model.fit(X[:600], LINE[:600] + random.normal(size=600))
     for rows in (X, 1e4 * X):
         predicted = model.predict(rows)
         assert predicted.shape == (N, 7)
@@ -157,16 +161,15 @@ def test_weights_count_in_each_objective(name):
     y = np.array(LAWS[name][0], dtype=float)
     shifted = np.where(np.arange(N) % 2, y, 8.0 * y + 5.0)
     light = np.where(np.arange(N) % 2, 1.0, 1e-6)
-    settings = {**LINEAR, "objective": name, **SETTINGS.get(name, {}),
-                "training": TrainingConfig(max_epochs=8, learning_rate=0.05, schedule="cosine")}  # fmt: skip
+    settings = {**LINEAR, "objective": name, **SETTINGS.get(name, {}), "training": FEW}
     weighted = TabularRegressor(**settings).fit(X[TRAIN], shifted[TRAIN], sample_weight=light[TRAIN]).predict(X[TEST])
     plain = TabularRegressor(**settings).fit(X[TRAIN], shifted[TRAIN]).predict(X[TEST])
     assert np.median(weighted) < 0.7 * np.median(plain)
 
 
 @pytest.mark.parametrize("name", LAWS)
-def test_saved_models_predict_the_same(models, tmp_path, name):
-    model = models[name]
+def test_saved_models_predict_the_same(tmp_path, name):
+    model = fitted(name)
     model.save(tmp_path / "model")
     loaded = knotwork.load(tmp_path / "model", device="cpu")
     np.testing.assert_array_equal(loaded.predict(X[TEST]), model.predict(X[TEST]))
@@ -188,27 +191,28 @@ SEVERAL = {
 }
 
 
-@pytest.fixture(scope="module")
-def of_several_targets():
-    Y = np.stack([MEAN + RNG.normal(size=N) ** 2, 1000.0 * (X[:, 1] ** 2 + 1.0)], axis=1)
+Y = np.stack([MEAN + np.random.default_rng(2).normal(size=N) ** 2, 1000.0 * (X[:, 1] ** 2 + 1.0)], axis=1)
+
+
+@functools.cache
+def of_several(name):
+    """Return a model of two targets that several tests read."""
     training = TrainingConfig(max_epochs=20, batch_size=128, learning_rate=0.005)
-    settings = {**SHORT, "training": training}
-    return Y, {
-        name: TabularRegressor(**{**settings, **given}).fit(X[TRAIN], Y[TRAIN]) for name, given in SEVERAL.items()
-    }
+    return TabularRegressor(**{**SHORT, "training": training, **SEVERAL[name]}).fit(X[TRAIN], Y[TRAIN])
 
 
 @pytest.mark.parametrize("name", SEVERAL)
-def test_several_targets_at_once(of_several_targets, tmp_path, name):
-    Y, models = of_several_targets
-    model, predicted = models[name], models[name].predict(X[TEST])
+def test_several_targets_at_once(tmp_path, name):
+    model = of_several(name)
+    predicted = model.predict(X[TEST])
     assert predicted.shape == ((1000, 2, 2) if name == "quantile" else (1000, 2))
     middle = predicted.mean(axis=-1) if name == "quantile" else predicted
     assert all(metrics.r2_score(Y[TEST], middle, multioutput="raw_values") > 0.5)
     ends = model.predict_interval(X[TEST])
     assert ends.shape == (1000, 2, 2)
     inside = (ends[..., 0] <= Y[TEST]) & (Y[TEST] <= ends[..., 1])
-    assert (np.abs(inside.mean(axis=0) - 0.9) < 0.05).all()
+    # Of 200 validation and 1000 test rows the share has a standard error of 0.023, of which this is three.
+    assert (np.abs(inside.mean(axis=0) - 0.9) < 0.07).all()
     model.save(tmp_path / "model")
     loaded = knotwork.load(tmp_path / "model", device="cpu")
     np.testing.assert_array_equal(loaded.predict(X[TEST]), predicted)
@@ -231,21 +235,20 @@ def exported(model, path, rows):
 
 
 @pytest.mark.parametrize("name", LAWS)
-def test_onnx_models_predict_the_same(models, tmp_path, name):
-    wanted = {"prediction": models[name].predict(X[TEST])}
+def test_onnx_models_predict_the_same(tmp_path, name):
+    wanted = {"prediction": fitted(name).predict(X[TEST])}
     if name == "gaussian":
-        wanted["std"] = models[name].predict(X[TEST], return_std=True)[1]
-    given = exported(models[name], tmp_path / "model.onnx", X[TEST])
+        wanted["std"] = fitted(name).predict(X[TEST], return_std=True)[1]
+    given = exported(fitted(name), tmp_path / "model.onnx", X[TEST])
     assert set(given) == set(wanted)
     for output, values in wanted.items():
         np.testing.assert_allclose(given[output], values, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", [*SEVERAL, "TabM"])
-def test_onnx_models_of_several_targets_predict_the_same(of_several_targets, tmp_path, name):
-    Y, models = of_several_targets
+def test_onnx_models_of_several_targets_predict_the_same(tmp_path, name):
     settings = {**SHORT, "backbone": TabMConfig(widths=(16,), n_predictions=4)}
-    model = TabularRegressor(**settings).fit(X[:500], Y[:500]) if name == "TabM" else models[name]
+    model = TabularRegressor(**settings).fit(X[:500], Y[:500]) if name == "TabM" else of_several(name)
     given = exported(model, tmp_path / "model.onnx", X[TEST])["prediction"]
     wanted = model.predict(X[TEST])
     assert given.shape == wanted.shape
@@ -269,7 +272,7 @@ def absolute_error(outputs, targets):
     return (outputs - targets).abs()
 
 
-@pytest.mark.parametrize("size", [1e-9, 1e9])
+@pytest.mark.parametrize("size", [1e-9, pytest.param(1e9, marks=pytest.mark.slow)])
 def test_the_units_of_the_target_do_not_matter_to_a_function(size):
     settings = {**SHORT, "training": TrainingConfig(max_epochs=12, learning_rate=0.005, batch_size=128)}
     plain = TabularRegressor(objective=absolute_error, **settings).fit(X, LINE).predict(X)
@@ -293,14 +296,14 @@ def test_errors_name_the_next_step(settings, y, message):
         TabularRegressor(**{**SHORT, **settings}).fit(X, y)
 
 
-def test_standard_deviations_and_intervals_that_are_not_available(models):
+def test_standard_deviations_and_intervals_that_are_not_available():
     with pytest.raises(ArgumentError, match=r"return_std must be False for objective='squared'.*Fit with"):
-        models["squared"].predict(X, return_std=True)
+        fitted("squared").predict(X, return_std=True)
     for coverage in (0, 1.0, True, "0.9", 90):
         with pytest.raises(ArgumentError, match="coverage must be a number between 0 and 1"):
-            models["squared"].predict_interval(X, coverage)
+            fitted("squared").predict_interval(X, coverage)
     with pytest.raises(ArgumentError, match=r"coverage must be at most 0.9\d*, because few rows were held out"):
-        models["squared"].predict_interval(X, 0.999)
+        fitted("squared").predict_interval(X, 0.999)
     few = TabularRegressor(**SHORT).fit(X[:8], LINE[:8])
     with pytest.raises(AttributeError, match=r"no rows were held out in the fit.*at least 10 rows"):
         few.predict_interval(X)
@@ -308,9 +311,9 @@ def test_standard_deviations_and_intervals_that_are_not_available(models):
 
 @pytest.mark.parametrize("name", LAWS)
 @pytest.mark.parametrize("coverage", [0.5, 0.9])
-def test_intervals_cover_as_many_rows_as_they_say(models, name, coverage):
+def test_intervals_cover_as_many_rows_as_they_say(name, coverage):
     y = LAWS[name][0][TEST]
-    low, high = models[name].predict_interval(X[TEST], coverage).T
+    low, high = fitted(name).predict_interval(X[TEST], coverage).T
     # 200 validation rows: the share itself varies by its standard error, 0.02 to 0.035.
     assert ((low <= y) & (y <= high)).mean() == pytest.approx(coverage, abs=0.1)
 
@@ -372,7 +375,7 @@ LABELS = np.array(["a", "b", "c"])[CODES]
 @pytest.mark.parametrize("objective", ["log_loss", "focal"])
 def test_decisions_logarithms_and_probabilities_agree(n_classes, objective):
     y = LABELS if n_classes == 3 else np.where(LABELS == "a", "a", "b")
-    model = TabularClassifier(objective=objective, **LINEAR).fit(X[TRAIN], y[TRAIN])
+    model = TabularClassifier(objective=objective, **{**LINEAR, "training": FEW}).fit(X[TRAIN], y[TRAIN])
     probabilities, decisions = model.predict_proba(X[TEST]), model.decision_function(X[TEST])
     np.testing.assert_allclose(np.exp(model.predict_log_proba(X[TEST])), probabilities)
     if n_classes == 2:
@@ -391,8 +394,9 @@ def test_a_function_of_logits_and_codes():
     def losses(logits, codes):
         return -torch.log_softmax(logits, dim=-1).gather(-1, codes[..., None])[..., 0]
 
-    own = TabularClassifier(objective=losses, **LINEAR).fit(X[TRAIN], LABELS[TRAIN])
-    named = TabularClassifier(**LINEAR).fit(X[TRAIN], LABELS[TRAIN])
+    settings = {**LINEAR, "training": FEW}
+    own = TabularClassifier(objective=losses, **settings).fit(X[TRAIN], LABELS[TRAIN])
+    named = TabularClassifier(**settings).fit(X[TRAIN], LABELS[TRAIN])
     np.testing.assert_allclose(own.predict_proba(X), named.predict_proba(X), atol=1e-3)
 
 

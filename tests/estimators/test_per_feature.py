@@ -6,12 +6,14 @@ import pytest
 import knotwork as kw
 from tests.encoders.test_choice import planted
 
+pytestmark = pytest.mark.xdist_group("per feature")  # one process fits the model that tests share
+
 SHORT = kw.TrainingConfig(max_epochs=2)
 
 
 @pytest.fixture(scope="module")
 def model():
-    X, y = planted(600)
+    X, y = planted(300)
     return kw.TabularRegressor("per-feature", training=SHORT, random_state=0).fit(X, y)
 
 
@@ -32,7 +34,7 @@ def test_the_choice_is_saved(model, tmp_path):
 
 
 def test_the_choices_of_all_rules_are_validated(tmp_path):
-    X, y = planted(600)
+    X, y = planted(300)
     settings = {"training": SHORT, "random_state": 0}
     model = kw.TabularRegressor("per-feature-validated", **settings).fit(X, y)
     scores = [each["score"] for each in model.candidates_]

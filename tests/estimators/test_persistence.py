@@ -19,6 +19,7 @@ from knotwork.estimators._saved_schemas import SCHEMA
 from tests.estimators.saved_cases import (
     BACKBONES,
     SHORT,
+    epochs_from_0,
     fitted,
     mixed,
     of_all_backbones,
@@ -64,21 +65,29 @@ def assert_same(loaded, model):
             np.testing.assert_array_equal(knots, other[name])
 
 
-@pytest.mark.parametrize("backbone", BACKBONES)
+ESTIMATORS = [
+    ("BS-Q@6", {"kind": "text"}),
+    ("IS-Grad-U@6", {"n_members": 3}),
+    ("MS-Grad-U@5", {"kind": "int", "n_members": 2, "class_weight": "balanced"}),
+    (MAPPING, {"categories": "code"}),
+    ("PLE-Adaptive", {"kind": "int", "class_weight": {-1: 1.0, 4: 2, 9: 0.5}}),
+    ("auto", {"size": 5}),
+    ("Robust", {"kind": "text"}),
+    ("PLR@5", {"n_members": 2}),
+    ({"age": "PBLD@4", "income": "BS-Grad-U@5+L3x", "flat": "Std+L3x", "owns": "Robust+L3x"}, {"n_members": 2}),
+    ("validated", {"size": 5}),
+    ("ensemble", {"n_members": 2, "kind": "text", "size": 5}),
+]
+"""Encodings and settings of estimators that are saved."""
+
+
 @pytest.mark.parametrize(
-    ("encoding", "settings"),
+    ("encoding", "settings", "backbone"),
     [
-        ("BS-Q@6", {"kind": "text"}),
-        ("IS-Grad-U@6", {"n_members": 3}),
-        ("MS-Grad-U@5", {"kind": "int", "n_members": 2, "class_weight": "balanced"}),
-        (MAPPING, {"categories": "code"}),
-        ("PLE-Adaptive", {"kind": "int", "class_weight": {-1: 1.0, 4: 2, 9: 0.5}}),
-        ("auto", {"size": 5}),
-        ("Robust", {"kind": "text"}),
-        ("PLR@5", {"n_members": 2}),
-        ({"age": "PBLD@4", "income": "BS-Grad-U@5+L3x", "flat": "Std+L3x", "owns": "Robust+L3x"}, {"n_members": 2}),
-        ("validated", {"size": 5}),
-        ("ensemble", {"n_members": 2, "kind": "text", "size": 5}),
+        # Each estimator with two backbones and each backbone with some estimators; the other pairs are slow.
+        pytest.param(*estimator, backbone, marks=[] if (i + j) % 3 == 0 else [pytest.mark.slow])
+        for i, estimator in enumerate(ESTIMATORS)
+        for j, backbone in enumerate(BACKBONES)
     ],
 )
 def test_a_loaded_estimator_equals_the_saved_one(tmp_path, backbone, encoding, settings):
@@ -91,8 +100,14 @@ def test_a_loaded_estimator_equals_the_saved_one(tmp_path, backbone, encoding, s
     assert sorted(path.name for path in tmp_path.iterdir()) == ["again", "model"]
 
 
-@pytest.mark.parametrize("backbone", BACKBONES)
-@pytest.mark.parametrize("kind", ["number", "int"])
+@pytest.mark.parametrize(
+    ("backbone", "kind"),
+    [
+        pytest.param(backbone, kind, marks=[] if (i + j) % 2 == 0 else [pytest.mark.slow])
+        for i, backbone in enumerate(BACKBONES)
+        for j, kind in enumerate(("number", "int"))
+    ],
+)
 def test_members_of_different_encodings_and_weights(tmp_path, monkeypatch, backbone, kind):
     model = mixed(monkeypatch, backbone, kind=kind, size=6 if backbone == "coordinate" else None)
     assert len(model.trained_.pieces) > 1
@@ -188,7 +203,9 @@ def test_torch_random_numbers_are_left_alone(tmp_path):
     assert torch.equal(torch.rand(3), wanted)
 
 
+@pytest.mark.slow
 def test_a_file_of_another_process(tmp_path):
+    """A process takes long to start; files of other processes are also those of test_saved_versions.py."""
     code = (
         "import sys; from tests.estimators.saved_cases import *; X = table(50, seed=2)\n"
         "model = fitted('IS-Q@5', 'resnet', kind='text'); model.save(sys.argv[1])\n"
@@ -224,7 +241,9 @@ def schema_3(content, tensors):
     content = {name: value for name, value in content.items() if name not in new}
     old = (*OF_FIRST, "effort", "time_limit")
     content["parameters"] = {name: value for name, value in content["parameters"].items() if name in old}
-    return {**content, "schema": 3}, {name: tensor for name, tensor in tensors.items() if name != "residuals"}
+    return {**content, "schema": 3, "histories": epochs_from_0(content["histories"])}, {
+        name: tensor for name, tensor in tensors.items() if name != "residuals"
+    }
 
 
 def schema_2(content, tensors):

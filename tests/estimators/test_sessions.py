@@ -11,6 +11,7 @@ import pytest
 
 import knotwork as kw
 from knotwork.errors import ArgumentError, ArgumentTypeError, ColumnTypeError
+from knotwork.estimators import _base as base
 from knotwork.nn import MLPConfig
 
 SHORT = kw.TrainingConfig(max_epochs=2, batch_size=32)
@@ -18,6 +19,8 @@ X = np.random.default_rng(0).normal(size=(40, 2))
 y = (X[:, 0] > 0).astype(int)
 
 LONG = """
+import signal
+
 import numpy as np
 import knotwork as kw
 from knotwork.estimators import _base as base
@@ -36,18 +39,48 @@ class Announcing:
             print("trains", flush=True)
 
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # it is missing in processes in the background
 base.ProgressBar = Announcing
 X = np.random.default_rng(0).normal(size=(500, 3))
 training = kw.TrainingConfig(max_epochs=1_000_000, patience=1_000_000, batch_size=64)
 model = kw.TabularRegressor("BS-Q", MLPConfig(widths=(16,)), training=training, random_state=0, verbose=True)
 model.fit(X, X[:, 0])
+signal.signal(signal.SIGINT, signal.SIG_IGN)
 history = model.history_[0]
 print("epochs", len(history["loss"]), "best", history["best_epoch"], model.trained_.interrupted)
 print("r2", model.score(X, X[:, 0]))
 """
 
 
-def test_after_ctrl_c_the_model_is_the_best_so_far(tmp_path):
+@pytest.mark.usefixtures("ctrl_c")
+def test_after_ctrl_c_the_model_is_the_best_so_far(monkeypatch):
+    """The signal arrives while the 100th epoch is reported, as Ctrl-C does in a terminal."""
+
+    class Pressing:
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            pass
+
+        def __call__(self, report):
+            if report.epoch == 100:
+                signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(base, "ProgressBar", Pressing)
+    numbers = np.random.default_rng(0).normal(size=(500, 3))
+    wanted = numbers[:, 0] + numbers[:, 1]
+    training = kw.TrainingConfig(max_epochs=1_000_000, patience=1_000_000, batch_size=64)
+    model = kw.TabularRegressor("BS-Q", MLPConfig(widths=(16,)), training=training, random_state=0, verbose=True)
+    model.fit(numbers, wanted)
+    history = model.history_[0]
+    assert model.trained_.interrupted
+    assert 1 <= history["best_epoch"] <= len(history["loss"]) <= 100
+    assert model.score(numbers, wanted) > 0.5
+
+
+@pytest.mark.slow  # a process of its own; the test above sends the same signal
+def test_after_ctrl_c_in_another_process_the_model_is_the_best_so_far(tmp_path):
     (tmp_path / "long.py").write_text(LONG)
     process = subprocess.Popen(
         [sys.executable, tmp_path / "long.py"],
@@ -59,7 +92,7 @@ def test_after_ctrl_c_the_model_is_the_best_so_far(tmp_path):
     try:
         assert process.stdout.readline() == "trains\n"
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=300)
     finally:
         process.kill()
     assert process.returncode == 0, err

@@ -1,6 +1,8 @@
 """scikit-learn's own checks, on both estimators: all with small networks that train fast, some as they are by default.
 
 Those in `EXCUSED` are expected to fail, those in `ROUNDED` are run with the tolerance of float32, each for its reason.
+With one network all checks are quick; where several are trained, most of what checks ask is done by the same code, and
+only those in `OF_SEVERAL` are quick.
 """
 
 from functools import partial
@@ -11,12 +13,12 @@ from sklearn.base import clone
 from sklearn.datasets import make_blobs
 from sklearn.utils import estimator_checks
 from sklearn.utils._testing import assert_allclose
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import knotwork as kw
 from knotwork.encoders import Encoding
 from knotwork.estimators._plans import Plan, Recipe
 from knotwork.nn import MLPConfig
+from tests.encoders.checks import is_repeated, parametrize_checks
 
 SMALL = {
     "backbone": MLPConfig(widths=(16,)),
@@ -53,6 +55,16 @@ OF_DEFAULTS = [
 ]
 """Checks that are run on estimators as they are by default as well; for the others their networks take too long."""
 
+OF_SEVERAL = [
+    "check_classifiers_train",
+    "check_regressors_train",
+    "check_estimators_pickle",
+    "check_fit2d_1sample",
+    "check_fit_idempotent",
+    "check_methods_subset_invariance",
+]
+"""Checks that several networks, their weights and folds may matter to."""
+
 OF_QUALITY = ["check_classifiers_train", "check_classifiers_classes", "check_regressors_train"]
 """Checks of how good predictions are, and of those whose predictions must contain every class."""
 
@@ -71,7 +83,15 @@ def assert_allclose_in_float32(actual, desired, **others):
     assert_allclose(actual, desired, **{**others, "rtol": 1e-5, "atol": 1e-5})
 
 
-@parametrize_with_checks(VARIANTS, expected_failed_checks=lambda estimator: EXCUSED)
+def is_slow(estimator, check):
+    if is_repeated(check) or estimator in VARIANTS[:2]:
+        return is_repeated(check)
+    name = check.func.__name__
+    # How good predictions are is asked of one regressor and one classifier, of one word and of one effort.
+    return name not in OF_SEVERAL or (name in OF_QUALITY and estimator in VARIANTS[3:5])
+
+
+@parametrize_checks(VARIANTS, is_slow, lambda estimator: EXCUSED)
 def test_scikit_learn_checks(estimator, check, monkeypatch):
     plan = plan_small if check.func.__name__ in OF_QUALITY else partial(plan_small, training=FEW)
     monkeypatch.setattr("knotwork.estimators._base.plan_effort", plan)
@@ -82,7 +102,7 @@ def test_scikit_learn_checks(estimator, check, monkeypatch):
     check(estimator)
 
 
-@pytest.mark.parametrize("name", [*EXCUSED, *ROUNDED, *OF_QUALITY])
+@pytest.mark.parametrize("name", sorted({*EXCUSED, *ROUNDED, *OF_QUALITY, *OF_SEVERAL}))
 def test_excuses_are_of_checks_that_exist(name):
     assert callable(getattr(estimator_checks, name))
 
@@ -93,9 +113,14 @@ def test_some_checks_on_defaults(kind, name):
     getattr(estimator_checks, name)(kind.__name__, kind(random_state=0))
 
 
-def test_defaults_learn():
-    """What scikit-learn's checks of training ask for; that of classifiers fits twice, which takes long."""
+@pytest.mark.slow
+def test_default_regressors_learn():
+    """What scikit-learn's check of training asks for; tests/test_journeys.py fits one of less effort."""
     estimator_checks.check_regressors_train("TabularRegressor", kw.TabularRegressor(random_state=0))
+
+
+def test_default_classifiers_learn():
+    """What scikit-learn's check of training asks for, which fits twice and takes long."""
     X, y = make_blobs(n_samples=90, centers=3, random_state=0)
     classes = np.array(["one", "three", "two"])[y]
     model = kw.TabularClassifier(random_state=0).fit(X, classes)

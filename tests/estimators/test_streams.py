@@ -81,7 +81,7 @@ def regressor(**settings):
 
 
 @pytest.mark.filterwarnings("ignore::knotwork.errors.ColumnWarning")
-@pytest.mark.parametrize("encoding", ["BS-Q@9", "IS-CART@9"])
+@pytest.mark.parametrize("encoding", [pytest.param("BS-Q@9", marks=pytest.mark.slow), "IS-CART@9"])
 def test_a_stream_of_one_block_gives_the_model_of_the_table(encoding):
     """With validation rows of their own, all others train: same knots, same steps, same predictions."""
     held = TABLE.iloc[100:600]
@@ -168,7 +168,7 @@ def test_classes_weights_and_categories_of_single_batches(small_blocks):
 
 
 @pytest.mark.filterwarnings("ignore::knotwork.errors.ColumnWarning")
-@pytest.mark.parametrize("how", ["interrupt", "patience", "effort"])
+@pytest.mark.parametrize("how", ["interrupt", "patience", pytest.param("effort", marks=pytest.mark.slow)])
 def test_training_on_blocks_stops_as_on_a_table(small_blocks, tmp_path, how):
     def interrupt(report):
         if report.epoch == 3:
@@ -242,7 +242,8 @@ def test_errors_name_what_is_wrong_and_where(batches, y, settings, message):
 @pytest.mark.filterwarnings("ignore::knotwork.errors.ColumnWarning")
 def test_the_largest_number_is_not_infinite():
     table = changed("a", np.finfo(np.float64).max).drop(columns="weight")
-    assert np.isfinite(regressor().fit(Frames(table), "target").predict(NEW)).all()
+    once = kw.TrainingConfig(max_epochs=1)
+    assert np.isfinite(regressor(training=once).fit(Frames(table), "target").predict(NEW)).all()
 
 
 @pytest.mark.filterwarnings("ignore::knotwork.errors.ColumnWarning")
@@ -338,7 +339,7 @@ def test_files_are_batches_and_columns_may_have_numbers_as_names(tmp_path):
 def test_scores_of_streams_are_those_of_the_table(tmp_path):
     table = TABLE[[*FEATURES, "target"]].assign(
         high=np.where(TABLE["target"] > 1, "yes", "no"), weight=TABLE["b"], more=1
-    )
+    )[:4000]
     path = tmp_path / "table.parquet"
     table.to_parquet(path)
     few = kw.TrainingConfig(max_epochs=1)
@@ -434,7 +435,7 @@ def test_rows_in_another_order_are_an_error(target):
 @pytest.mark.filterwarnings("ignore::knotwork.errors.ColumnWarning")
 def test_a_fit_that_fails_leaves_the_model_as_it_was(monkeypatch):
     table = TABLE[[*FEATURES, "label"]]
-    model = classifier().fit(Frames(table), "label")
+    model = classifier().set_params(training=kw.TrainingConfig(max_epochs=1)).fit(Frames(table), "label")
     before = model.predict(NEW)
     other = table.assign(label=TABLE["label"].map({"high": "Z", "low": "A"}))
 

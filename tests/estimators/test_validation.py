@@ -53,6 +53,15 @@ def trained(monkeypatch):
     return calls
 
 
+BOTH = [
+    (kw.TabularRegressor, "choice"),
+    (kw.TabularClassifier, "effort"),
+    pytest.param(kw.TabularClassifier, "choice", marks=pytest.mark.slow),
+    pytest.param(kw.TabularRegressor, "effort", marks=pytest.mark.slow),
+]
+"""Estimators by a choice and by an effort, of which a half is slow."""
+
+
 def make(kind, by="choice", **parameters):
     chosen = {"encoding": "BS-U@5", **SMALL} if by == "choice" else {}
     return kind(**{**chosen, **SETTINGS, **parameters})
@@ -66,8 +75,7 @@ def parts(calls):
     return [(member.train, member.valid) for member in calls[0][1]]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("by", ["choice", "effort"])
+@pytest.mark.parametrize(("kind", "by"), BOTH)
 @pytest.mark.parametrize("validation", [None, 0.3, 4, GroupKFold(3), ShuffleSplit(2, random_state=0), "time"])
 def test_no_group_is_on_both_sides(trained, kind, by, validation):
     if isinstance(validation, ShuffleSplit):
@@ -141,8 +149,7 @@ def test_an_effort_has_no_more_folds_than_groups(trained):
     assert len(trained[0][1]) == 2 * 2
 
 
-@pytest.mark.parametrize("by", ["choice", "effort"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "by"), BOTH)
 def test_the_last_rows_validate(trained, kind, by):
     model = make(kind, by, validation="time", validation_share=0.25).fit(X, target(kind))
     for train, valid in parts(trained):
@@ -206,8 +213,7 @@ def test_validation_that_is_not_valid(validation, message):
         make(kw.TabularRegressor, validation=validation).fit(X, y)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("by", ["choice", "effort"])
+@pytest.mark.parametrize(("kind", "by"), BOTH)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_given_rows_validate_and_all_others_train(trained, kind, by, weighted):
     weights = np.linspace(0.0, 5.0, 100) if weighted else None
@@ -249,8 +255,7 @@ def test_what_contradicts_itself_is_refused(parameters, given, message):
         make(kw.TabularClassifier, **parameters).fit(X, LABELS, **given)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("by", ["choice", "effort"])
+@pytest.mark.parametrize(("kind", "by"), BOTH)
 @pytest.mark.parametrize("given", [False, True])
 def test_a_refit_trains_the_chosen_networks_on_all_rows(trained, kind, by, given):
     n = 90 if given else N
@@ -317,8 +322,7 @@ class Recorder:
 
 
 @pytest.mark.parametrize("how", ["return", "numpy", "raise"])
-@pytest.mark.parametrize("by", ["choice", "effort"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "by"), BOTH)
 def test_a_callback_that_stops_stops(trained, kind, by, how):
     stopping, other = Recorder(2, how), Recorder()
     model = make(kind, by, callbacks=[stopping, other]).fit(X, target(kind))
@@ -370,8 +374,7 @@ def test_the_log_has_a_line_for_each_epoch_and_each_fit(caplog):
     assert not caplog.records
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("by", ["choice", "effort"])
+@pytest.mark.parametrize(("kind", "by"), BOTH)
 @pytest.mark.parametrize("random_state", [0, None])
 def test_a_warm_start_goes_on(trained, kind, by, random_state):
     model = make(kind, by, warm_start=True, random_state=random_state)

@@ -12,7 +12,10 @@ import knotwork as kw
 from tests.explore.cases import HOSTILE, difficult_table, easy_table
 from tests.report.chromium import CHROMIUM, Browser
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="NO CHROMIUM: the explorer was not opened in a browser")
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="NO CHROMIUM: the explorer was not opened in a browser"),
+    pytest.mark.xdist_group("explorer"),  # one page, and one browser for most tests
+]
 
 SETTLED = "new Promise(done => setTimeout(() => requestAnimationFrame(() => requestAnimationFrame(done)), 20))"
 STATE = """({knots: knotwork.page.knots(), score: knotwork.page.fit().score.main, hash: location.hash,
@@ -249,25 +252,31 @@ def test_the_address_restores_the_state(page, fresh):
 @pytest.mark.parametrize("family", ["bspline", "mspline", "ispline", "ple"])
 def test_every_choice_has_its_knots(fresh, family):
     fresh.click(f"#family button[data-value={family}]")
-    for placement in ("uniform", "quantile", "cart", "lgbm"):
-        for size in (7, 30):
-            fresh.click(f"#placement button[data-value={placement}]")
-            fresh.click(f"#size button[data-value='{size}']")
-            fresh.evaluate(SETTLED)
-            now = state(fresh)
-            assert is_ordered(now["knots"])
-            assert now["size"] == size or (family, placement) == ("ple", "cart")
-            encoder = eval(now["line"], {"kw": kw})
-            assert encoder.size == size
+    sizes = (7, 30, 7, 30) if family in ("bspline", "ispline") else (30, 7, 30, 7)  # each placement has either size
+    for placement, size in zip(("uniform", "quantile", "cart", "lgbm"), sizes, strict=True):
+        fresh.click(f"#placement button[data-value={placement}]")
+        fresh.click(f"#size button[data-value='{size}']")
+        fresh.evaluate(SETTLED)
+        now = state(fresh)
+        assert is_ordered(now["knots"])
+        assert now["size"] == size or (family, placement) == ("ple", "cart")
+        encoder = eval(now["line"], {"kw": kw})
+        assert encoder.size == size
 
 
 def test_placements_and_learning_are_animated(page):
     """Knots pass through places between the old and the new ones, in order."""
+    # The page sees a clock on which a frame takes 40 ms, so that a busy machine shows the same as an idle one.
+    clock = """(() => { let now = performance.now(); const draw = window.requestAnimationFrame.bind(window);
+        performance.now = () => now += 0.001;
+        window.requestAnimationFrame = step => draw(() => step(now));
+        window.tick = () => new Promise(done => draw(() => { now += 40; done(); })); })()"""
     watch = """(async (id) => { const seen = []; document.querySelector(id).click();
-        for (let i = 0; i < 400 && new Set(seen.slice(-40).map(String)).size !== 1 || i < 60; i++) {
-            await new Promise(done => requestAnimationFrame(done)); seen.push(knotwork.page.knots()); }
+        for (let i = 0; i < 400 && new Set(seen.slice(-20).map(String)).size !== 1 || i < 30; i++) {
+            await tick(); seen.push(knotwork.page.knots()); }
         return seen; })"""
     with Browser(page) as opened:
+        opened.evaluate(clock)
         for button in ("#placement button[data-value=uniform]", "#learn"):
             seen = opened.evaluate(f"{watch}({json.dumps(button)})")
             assert len(set(map(str, seen))) > 3
@@ -301,9 +310,7 @@ def test_hover_shows_all_panels(fresh):
 def test_all_columns_fit_better_than_one(fresh):
     one = state(fresh)["score"]
     fresh.click("#all")
-    fresh.evaluate(SETTLED)
-    every = state(fresh)["score"]
-    assert every > one + 0.1
+    fresh.wait_until(f"knotwork.page.fit().score.main > {one + 0.1}")  # the joint fit goes on from frame to frame
     assert "additive" in fresh.evaluate("document.getElementById('claim').textContent")
     fresh.click("#all")
     assert state(fresh)["score"] == pytest.approx(one)
@@ -352,11 +359,12 @@ def test_a_notebook_shows_the_page_in_a_frame(table, tmp_path):
         assert opened.problems == []
 
 
-@pytest.mark.parametrize("dark", [False, True])
-def test_a_phone_does_not_scroll_sideways(page, dark):
-    with Browser(page, width=380, height=800, dark=dark) as phone:
-        assert phone.evaluate("document.documentElement.scrollWidth") <= 380
-        assert phone.evaluate("getComputedStyle(document.documentElement).colorScheme") == "light dark"
+def test_a_phone_does_not_scroll_sideways(page):
+    with Browser(page, width=380, height=800) as phone:
+        for dark in (False, True):
+            phone.prefer(dark=dark)
+            assert phone.evaluate("document.documentElement.scrollWidth") <= 380
+            assert phone.evaluate("getComputedStyle(document.documentElement).colorScheme") == "light dark"
         assert phone.problems == []
 
 
@@ -413,7 +421,7 @@ def test_three_rows(tmp_path):
 @pytest.mark.usefixtures("no_learning")
 def test_many_columns_and_classes(tmp_path):
     random = np.random.default_rng(0)
-    X = random.normal(size=(120, 500))
+    X = random.normal(size=(120, 250))
     classes = np.digitize(X[:, 7] + 0.5 * random.normal(size=120), [-0.5, 0.5])
     path = kw.explore(X, np.array(["a", "b", "c"])[classes]).save(tmp_path / "page.html")
     with Browser(path) as opened:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-SECONDS = 5.0
+SECONDS = 10.0
 """Longest duration of a case, in seconds of a core: other work on the machine must not count."""
 
 PATIENCE = 120.0

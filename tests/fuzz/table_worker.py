@@ -25,7 +25,9 @@ from tests.fuzz.mutations import mutate
 from tests.messy.make import columnar, flats, text
 
 N_ROWS = 60
-LONGEST = 5.0
+LONGEST = 120.0
+"""Seconds after which a file hangs, however busy the machine is."""
+
 VARIANTS = {
     "csv": [
         text,

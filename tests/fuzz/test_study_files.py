@@ -22,12 +22,27 @@ from tests.fuzz.children import Child
 from tests.fuzz.mutations import mutate
 from tests.study.cases import SMALL_MLP, tiny_plan
 
-N_CASES = 1000 if os.environ.get("KNOTWORK_FUZZ") == "full" else 60
 N_NUMERICAL = 4
 """Numerical columns of the table of the study."""
 
 FOLDERS = {"records": 0.3, "plans": 0.25, "histories": 0.1, "knots": 0.1, ".": 0.15, "prepared": 0.05, "locks": 0.05}
 """The share of cases in which a file of each folder is damaged."""
+
+
+def folder_of(random):
+    """Return the folder in which a file is damaged."""
+    return str(random.choice(list(FOLDERS), p=list(FOLDERS.values())))
+
+
+USUAL = range(60)
+FEW = [
+    seed for name in FOLDERS for seed in [each for each in USUAL if folder_of(np.random.default_rng(each)) == name][:2]
+]
+"""Two cases of each folder."""
+
+CASES = [pytest.param(FEW, id="few"), pytest.param(USUAL, id="usual", marks=pytest.mark.slow)]
+if os.environ.get("KNOTWORK_FUZZ") == "full":
+    CASES = [pytest.param(range(1000), id="full")]
 
 
 def read_study(out, copy):
@@ -80,8 +95,7 @@ def study(tmp_path_factory):
 
 def damage(out, random):
     """Damage one file and return its path within the folder."""
-    folder = str(random.choice(list(FOLDERS), p=list(FOLDERS.values())))
-    files = sorted(path for path in (out / folder).iterdir() if path.is_file())
+    files = sorted(path for path in (out / folder_of(random)).iterdir() if path.is_file())
     path = files[int(random.integers(len(files)))]
     path.write_bytes(mutate(path.read_bytes(), random))
     return path.relative_to(out)
@@ -112,12 +126,13 @@ def verdict(answer, expected, path):
     return f"rows lost in silence: {silent}" if silent else ""
 
 
-def test_damaged_study_files(study, tmp_path):
+@pytest.mark.parametrize("seeds", CASES)
+def test_damaged_study_files(study, tmp_path, seeds):
     failures, counts = [], dict.fromkeys(FOLDERS, 0)
     with Child("tests.fuzz.test_study_files:read_study") as child:
         expected = child.ask(out=str(study), copy=str(tmp_path / "expected"))["result"]
         assert not expected["said"] + expected["packed_said"]
-        for seed in range(N_CASES):
+        for seed in seeds:
             out, copy = tmp_path / f"{seed}", tmp_path / f"{seed} copy"
             shutil.copytree(study, out)
             path = damage(out, np.random.default_rng(seed))
@@ -127,5 +142,6 @@ def test_damaged_study_files(study, tmp_path):
                 failures.append(f"seed {seed}, {path}: {wrong}")
             shutil.rmtree(out)
             shutil.rmtree(copy, ignore_errors=True)
-    print(f"\n{N_CASES} studies, by the folder of the damaged file: {counts}")
+    print(f"\n{len(seeds)} studies, by the folder of the damaged file: {counts}")
+    assert all(counts.values()), "a file of every folder"
     assert not failures, f"{len(failures)} failures\n" + "\n".join(failures[:5])

@@ -1,4 +1,5 @@
-"""The Triton kernels: on a machine with a GPU they run on it, elsewhere in Triton's interpreter, in another process.
+"""The Triton kernels: on a machine with a GPU they run on it, elsewhere in Triton's interpreter, in another process,
+which takes seconds to start and therefore runs all files of a kind.
 
 What the interpreter lets pass and the compiler refuses is found by compiling for a GPU that is not available.
 """
@@ -12,13 +13,9 @@ from pathlib import Path
 import pytest
 import torch
 
-CASES = {
-    "triton_cases_encoding.py": {"TRITON_INTERPRET": "1"},
-    "triton_cases_members.py": {"TRITON_INTERPRET": "1"},
-    "triton_cases_steps.py": {"TRITON_INTERPRET": "1"},
-    "triton_cases_attention.py": {"TRITON_INTERPRET": "1"},
-    "triton_cases_fixed_order.py": {"TRITON_INTERPRET": "1"},
-    "triton_compiling.py": {},
+FILES = {
+    "interpreted": [f"triton_cases_{name}.py" for name in ("encoding", "members", "steps", "attention", "fixed_order")],
+    "compiled": ["triton_compiling.py"],
 }
 
 
@@ -26,10 +23,12 @@ CASES = {
     torch.cuda.is_available() or os.environ.get("TRITON_INTERPRET") == "1",
     reason="Triton runs on the GPU, or is interpreted already",
 )
-@pytest.mark.parametrize("file", CASES)
-def test_triton_kernels(file):
+@pytest.mark.parametrize("way", FILES)
+def test_triton_kernels(way):
     if importlib.util.find_spec("triton") is None:
         pytest.skip("Triton is not installed: its kernels are not tested here (pip install triton)")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(Path(__file__).with_name(file))]
-    done = subprocess.run(command, env=os.environ | CASES[file], capture_output=True, text=True, check=False)
+    files = [str(Path(__file__).with_name(file)) for file in FILES[way]]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files]
+    environment = os.environ | ({"TRITON_INTERPRET": "1"} if way == "interpreted" else {})
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-4000:]

@@ -9,11 +9,11 @@ import torch
 from knotwork._kernels import attention as attention_file
 from knotwork._kernels import attention_triton, dropout_triton, layer_norm_triton, reglu_triton
 from knotwork._kernels.attention import attention, divided, is_short, weighted_values
-from knotwork._kernels.dropout import Noise, member_keys
+from knotwork._kernels.dropout import Noise, keep_threshold, member_keys, pair_bits, pair_numbers
 from knotwork._kernels.layer_norm import layer_norm, layer_norm_formula
 from knotwork._kernels.reglu import reglu_dropout, reglu_formula
 from knotwork._kernels.tokens import make_tokens, tokens_formula
-from tests.kernels.cases import DEVICE, GPU, on_triton
+from tests.kernels.cases import DEVICE, GPU, attention_tolerance, combinations, on_triton
 
 __all__ = ["on_triton"]
 pytestmark = pytest.mark.usefixtures("on_triton")
@@ -77,22 +77,48 @@ def check_attention(shape, p, dtype, *, with_bias, first):
     assert torch.equal(torch.autograd.grad(once, alone[0], grad[-1:])[0][0], got_grads[0][-1])
 
 
-@pytest.mark.parametrize(("p", "dtype"), [*((0.2, dtype) for dtype in TOLERANCES), (0.0, torch.float32)], ids=str)
-@pytest.mark.parametrize("shape", SHAPES)
-def test_attention(shape, p, dtype):
+# Types differ in how kernels load and round: one shape has them all.
+@pytest.mark.parametrize(
+    ("shape", "way"),
+    combinations(
+        SHAPES,
+        [*((0.2, dtype) for dtype in TOLERANCES), (0.0, torch.float32)],
+        usual=lambda shape, way: shape == SHAPES[0] or way == (0.2, torch.float32),
+    ),
+    ids=str,
+)
+def test_attention(shape, way):
+    p, dtype = way
     check_attention(shape, p, dtype, with_bias=False, first=False)
 
 
-@pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
-@pytest.mark.parametrize(("p", "with_bias", "first"), [(0.2, True, False), (0.2, True, True), (0.0, False, True)])
-@pytest.mark.parametrize("shape", [SHAPES[0], SHAPES[2]])
-def test_attention_with_a_bias_or_the_first_query_alone(shape, p, with_bias, first, dtype):
+@pytest.mark.parametrize(
+    ("shape", "settings", "dtype"),
+    combinations(
+        [SHAPES[0], SHAPES[2]],
+        [(0.2, True, False), (0.2, True, True), (0.0, False, True)],
+        TOLERANCES,
+        usual=lambda shape, settings, dtype: (
+            (shape == SHAPES[0]) == (dtype == torch.float32) and (settings[0] > 0 or dtype == torch.float32)
+        ),
+    ),
+    ids=str,
+)
+def test_attention_with_a_bias_or_the_first_query_alone(shape, settings, dtype):
+    p, with_bias, first = settings
     check_attention(shape, p, dtype, with_bias=with_bias, first=first)
 
 
-@pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
-@pytest.mark.parametrize("first", [False, True])
-@pytest.mark.parametrize("shape", LONG)
+@pytest.mark.parametrize(
+    ("shape", "first", "dtype"),
+    combinations(
+        LONG,
+        [False, True],
+        TOLERANCES,
+        usual=lambda shape, first, dtype: (dtype == torch.float32) == ((shape == LONG[0]) != first),
+    ),
+    ids=str,
+)
 def test_attention_among_many_tokens(shape, first, dtype):
     check_attention(shape, 0.2, dtype, with_bias=True, first=first)
 
@@ -102,9 +128,19 @@ def test_attention_in_many_rows(first):
     check_attention(MANY_ROWS, 0.2, torch.float32, with_bias=True, first=first)
 
 
-@pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
-@pytest.mark.parametrize("first", [False, True])
-@pytest.mark.parametrize("shape", [(2, 1, 80, 2, 24), (1, 1, 129, 1, 40)])
+TILED = [(2, 1, 80, 2, 24), (1, 1, 129, 1, 40)]
+
+
+@pytest.mark.parametrize(
+    ("shape", "first", "dtype"),
+    combinations(
+        TILED,
+        [False, True],
+        TOLERANCES,
+        usual=lambda shape, first, dtype: (dtype == torch.float32) == ((shape == TILED[0]) != first),
+    ),
+    ids=str,
+)
 def test_attention_in_tiles(shape, first, dtype, monkeypatch):
     monkeypatch.setattr(attention_file, "MOST_TOKENS", 16)
     check_attention(shape, 0.2, dtype, with_bias=not first, first=first)
@@ -118,10 +154,17 @@ def test_tiles_begin_where_one_program_ends():
 
 def test_tiles_of_large_scores_do_not_overflow(monkeypatch):
     monkeypatch.setattr(attention_file, "MOST_TOKENS", 16)
+    torch.manual_seed(0)
     qkv = 40 * torch.randn(1, 2, 70, 3 * 16, device=DEVICE)
     qkv[:, :, 69] *= 3  # the largest score comes last
     got = attention(qkv, 1, 0.2, make_noise(1), 5)
-    close(got, definition(qkv.double(), None, None, 1, 0.2, make_noise(1)), 1e-5)
+    exact = definition(qkv.double(), None, None, 1, 0.2, make_noise(1))
+    numbers, columns = pair_numbers(member_keys(make_noise(1), 5), 2 * 70, 70)
+    kept = (pair_bits(numbers, columns) >= keep_threshold(0.2)).view(2, 70, 70)
+    allowed = attention_tolerance(*qkv[0].double().chunk(3, dim=-1), kept / 0.8)
+    off = (got.double() - exact).abs()[0]
+    assert bool((off <= allowed).all()), f"{float((off / allowed).max()):.1f} times what rounding explains"
+    assert float((allowed / exact.abs().max()).quantile(0.9)) < 1e-4, "most entries must be checked sharply"
 
 
 def test_the_first_query_among_more_tokens_than_its_own_kernel_holds():
@@ -136,9 +179,19 @@ def test_rows_lie_where_a_grid_may_be_long():
     assert attention_triton._grid(q, settings, {"ROWS": 1}) == (8 * 2**18, 3)
 
 
-@pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
-@pytest.mark.parametrize("shape", [(3, 0, 5, 70, 24), (2, 3, 17, 7, 24), (0, 2, 4, 3, 24), (1, 1, 4, 5, 260)], ids=str)
-@pytest.mark.parametrize("learned", [True, False])
+TOKENS = [(3, 0, 5, 70, 24), (2, 3, 17, 7, 24), (0, 2, 4, 3, 24), (1, 1, 4, 5, 260)]
+
+
+@pytest.mark.parametrize(
+    ("learned", "shape", "dtype"),
+    combinations(
+        [True, False],
+        TOKENS,
+        TOLERANCES,
+        usual=lambda learned, shape, dtype: shape == TOKENS[1] or (learned and dtype == torch.float32),
+    ),
+    ids=str,
+)
 def test_tokens(learned, shape, dtype):
     n_products, n_categories, size, n_rows, width = shape
     torch.manual_seed(0)
@@ -185,10 +238,22 @@ def several_blocks(monkeypatch):
         monkeypatch.setattr(layer_norm_triton, name, value)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("p", [0.0, 0.6])
-@pytest.mark.parametrize("with_bias", [False, True])
-@pytest.mark.parametrize("shape", [(3, 2, 2, 170), (2, 21, 64), (1, 5)])
+UNITS = [(3, 2, 2, 170), (2, 21, 64), (1, 5)]
+
+
+@pytest.mark.parametrize(
+    ("shape", "with_bias", "p", "dtype"),
+    combinations(
+        UNITS,
+        [False, True],
+        [0.0, 0.6],
+        [torch.float32, torch.bfloat16],
+        usual=lambda shape, with_bias, p, dtype: (
+            (with_bias and p > 0) if dtype == torch.float32 else (shape == UNITS[0] and with_bias == (p > 0))
+        ),
+    ),
+    ids=str,
+)
 @pytest.mark.usefixtures("several_blocks")
 def test_reglu(shape, with_bias, p, dtype):
     torch.manual_seed(0)
@@ -217,8 +282,18 @@ def test_reglu(shape, with_bias, p, dtype):
             assert torch.equal(actual[-1:], other), "a member alone must give the same bits"
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("shape", [(2, 9, 5, 24), (2, 5, 192), (1, 3, 1000), (2, 1, 1)])
+NORMALISED = [(2, 9, 5, 24), (2, 5, 192), (1, 3, 1000), (2, 1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype"),
+    combinations(
+        NORMALISED,
+        [torch.float32, torch.bfloat16],
+        usual=lambda shape, dtype: shape == NORMALISED[0] or dtype == torch.float32,
+    ),
+    ids=str,
+)
 @pytest.mark.usefixtures("several_blocks")
 def test_layer_norm(shape, dtype):
     torch.manual_seed(0)
@@ -244,11 +319,19 @@ def test_layer_norm(shape, dtype):
     assert all(torch.equal(actual[:1], other) for actual, other in zip(gradients, once, strict=True))
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-@pytest.mark.parametrize(("needed", "alone"), [("both", False), ("norm", False), ("sum", False), ("both", True)])
-@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize(
+    ("first", "gradients_of", "dtype"),
+    combinations(
+        [False, True],
+        [("both", False), ("norm", False), ("sum", False), ("both", True)],
+        [torch.float32, torch.bfloat16],
+        usual=lambda first, gradients_of, dtype: dtype == torch.float32 or gradients_of == ("both", False),
+    ),
+    ids=str,
+)
 @pytest.mark.usefixtures("several_blocks")
-def test_layer_norm_of_a_sum(first, needed, alone, dtype):
+def test_layer_norm_of_a_sum(first, gradients_of, dtype):
+    needed, alone = gradients_of
     torch.manual_seed(0)
     shape, members = (2, 9, 5, 24), (2, 24)
     given = [(3 * torch.randn(shape, device=DEVICE) + 5).to(dtype), torch.randn(shape, device=DEVICE).to(dtype)]

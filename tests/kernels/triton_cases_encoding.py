@@ -23,15 +23,18 @@ from knotwork._kernels.encoding import (
 )
 from knotwork._kernels.encoding_cpu import LOOPS
 from knotwork.nn import SplineEncoding
-from tests.kernels.cases import DEVICE, GPU, on_triton
+from tests.kernels.cases import DEVICE, GPU, combinations, on_triton
 from tests.kernels.test_encoding import CASES, STACKS, make_case, make_layout, make_stack
 
 __all__ = ["on_triton"]
 
 ROWS = 20_000 if GPU else 70
-# The interpreter is slow. Degrees differ in the length of loops that are unrolled: it runs each kind with two or three.
-INTERPRETED = [("bspline", 0), ("bspline", 1), ("bspline", 3), ("mspline", 0), ("mspline", 2), ("ispline", 0)]
-INTERPRETED += [("ispline", 3), ("ple", 0), ("normalised", 1), ("normalised", 3), ("cyclic", 1), ("cyclic", 4)]
+# The interpreter is slow. Degrees differ in the length of loops that are unrolled: it runs each kind with one or two,
+# and further ones with all tests.
+INTERPRETED = [("bspline", 0), ("bspline", 3), ("mspline", 2), ("ispline", 3), ("ple", 0), ("normalised", 3)]
+INTERPRETED += [("cyclic", 4)]
+FURTHER = [("bspline", 1), ("mspline", 0), ("ispline", 0), ("normalised", 1), ("cyclic", 1)]
+INTERPRETED += [pytest.param(*case, marks=pytest.mark.slow) for case in FURTHER]
 
 
 def rows_on_the_cpu(x, breaks, counts, *, size, **settings):
@@ -136,8 +139,14 @@ def test_knots(n_knots, in_one, monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("large", [False, True])
-@pytest.mark.parametrize("stack", ["one part", "parts", "features", "cycles"])
+@pytest.mark.parametrize(
+    ("stack", "large"),
+    combinations(
+        ["one part", "parts", "features", "cycles"],
+        [False, True],
+        usual=lambda stack, large: GPU or large == (stack in {"one part", "cycles"}),
+    ),
+)
 def test_a_stack_with_learned_knots(stack, large, monkeypatch):
     """All pairs of a stack, one or several launches, with or without a gradient of x."""
     parts, dtype = STACKS[stack], torch.float32 if large else torch.bfloat16

@@ -84,9 +84,22 @@ def noise():
     return Noise(torch.tensor([3, 4]), torch.tensor([0, 0]))
 
 
-@pytest.mark.parametrize(("tokens", "dtype"), [("feature", torch.bfloat16), ("coordinate", torch.float32)], ids=str)
-def test_ft_transformer(compiled, tokens, dtype):
-    network = FTTransformer([7] * 4, 1, cardinalities=[3], tokens=tokens, n_blocks=2, n_members=2).to(dtype)
+# Products of float32 take the compiler as long as all of bfloat16, and are what the interpreter multiplies: usually
+# those of bfloat16 are compiled, with narrower heads than networks have.
+@pytest.mark.parametrize(
+    ("tokens", "dtype", "width"),
+    [
+        ("feature", torch.bfloat16, 64),
+        ("coordinate", torch.bfloat16, 64),
+        pytest.param("feature", torch.bfloat16, 192, marks=pytest.mark.slow),
+        pytest.param("coordinate", torch.float32, 192, marks=pytest.mark.slow),
+    ],
+    ids=str,
+)
+def test_ft_transformer(compiled, tokens, dtype, width):
+    network = FTTransformer([7] * 4, 1, cardinalities=[3], tokens=tokens, n_blocks=2, d_token=width, n_members=2).to(
+        dtype
+    )
     blocks = torch.rand(2, 32, 4, 7, requires_grad=True)
     network.forward_stack(blocks, torch.zeros(2, 32, 1, dtype=torch.int64), noise=noise()).sum().backward()
     network.eval()(blocks.detach(), torch.zeros(2, 32, 1, dtype=torch.int64))
@@ -94,7 +107,16 @@ def test_ft_transformer(compiled, tokens, dtype):
     assert directed | {"_tokens_forward", "_weights_backward", "_blocks_backward"} <= set(compiled)
 
 
-@pytest.mark.parametrize(("dtype", "width"), [(torch.bfloat16, 192), (torch.bfloat16, 800), (torch.float32, 192)])
+@pytest.mark.parametrize(
+    ("dtype", "width"),
+    [
+        (torch.bfloat16, 64),
+        pytest.param(torch.bfloat16, 192, marks=pytest.mark.slow),
+        pytest.param(torch.bfloat16, 800, marks=pytest.mark.slow),
+        pytest.param(torch.float32, 192, marks=pytest.mark.slow),
+    ],
+    ids=str,
+)
 def test_ft_transformer_with_many_tokens(compiled, dtype, width):
     network = FTTransformer([30] * 9, 1, tokens="coordinate", n_blocks=2, d_token=width, n_members=2).to(dtype)
     network.forward_stack(torch.rand(2, 4, 9, 30), None, noise=noise()).sum().backward()
@@ -112,7 +134,9 @@ def test_networks_with_a_flat_input(compiled, kind, long_from, monkeypatch):
     assert len(set(compiled)) > 1
 
 
-@pytest.mark.parametrize(("kind", "dtype"), [(MLP, torch.float32), (ResNet, torch.bfloat16)])
+@pytest.mark.parametrize(
+    ("kind", "dtype"), [pytest.param(MLP, torch.float32, marks=pytest.mark.slow), (ResNet, torch.bfloat16)]
+)
 def test_networks_in_a_fixed_order(compiled, kind, dtype, monkeypatch):
     monkeypatch.setattr(torch, "get_float32_matmul_precision", lambda: "high")
     network, table = kind(24, 1, n_members=2).to(dtype), torch.rand(2, 9, 8, requires_grad=True)

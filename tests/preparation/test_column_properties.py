@@ -10,6 +10,9 @@ from hypothesis import strategies as st
 
 from knotwork._preparation.columns import Columns, Table
 from knotwork._preparation.formats import is_mark
+from tests.conftest import EVERYTHING
+
+EXAMPLES = 100 if EVERYTHING else 40
 
 finite = st.floats(allow_nan=True, allow_infinity=False)
 whole = st.integers(-(2**63), 2**63 - 1)
@@ -50,7 +53,8 @@ def frames(draw):
 
 
 def wild(test):
-    return settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])(test)
+    checks = [HealthCheck.too_slow]
+    return settings(deadline=None, max_examples=EXAMPLES, derandomize=True, suppress_health_check=checks)(test)
 
 
 def assert_same(got, expected):

@@ -27,7 +27,7 @@ def make_table(X, y, codes=None, **settings):
     return TrainingTable(X, codes, y, "regression", **settings)
 
 
-@pytest.mark.parametrize("seed", [5, 6])
+@pytest.mark.parametrize("seed", [5, pytest.param(6, marks=pytest.mark.slow)])
 def test_planted_curves_get_their_families(seed):
     X, y = planted(seed=seed)
     X[::7, 1] = np.nan

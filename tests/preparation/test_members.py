@@ -32,12 +32,13 @@ def test_forms_without_rows_have_the_same_values(name, weights):
 
 
 def test_a_column_without_outliers_is_sorted_once(monkeypatch):
+    random = np.random.default_rng(1)
     calls = []
     sort = Column.from_values.__func__
     monkeypatch.setattr(
         Column, "from_values", classmethod(lambda cls, *args, **about: calls.append(about) or sort(cls, *args, **about))
     )
-    target = RANDOM.normal(size=500)
+    target = random.normal(size=500)
     for name, method, n_sorts, with_rows in (
         ("usual", "BS-Q", 1, False), ("usual", "BS-CART", 1, True), ("outlier", "BS-Q", 2, False)
     ):  # fmt: skip
@@ -49,7 +50,8 @@ def test_a_column_without_outliers_is_sorted_once(monkeypatch):
 
 
 def test_columns_side_by_side_are_fitted_as_one_after_the_other(monkeypatch):
-    numbers, target = np.column_stack(list(COLUMNS.values())), RANDOM.normal(size=500)
+    random = np.random.default_rng(1)
+    numbers, target = np.column_stack(list(COLUMNS.values())), random.normal(size=500)
     candidates = [[Encoding(method, 7)] * numbers.shape[1] for method in ("BS-Q", "PLE-Q")]
     results = []
     for large, n_threads in ((members.LARGE, 1), (0, 3)):
@@ -62,20 +64,21 @@ def test_columns_side_by_side_are_fitted_as_one_after_the_other(monkeypatch):
 
 
 def test_an_error_does_not_wait_for_other_columns(monkeypatch):
+    random = np.random.default_rng(1)
     begun = []
 
     def fail(forms, encodings, goal, *, seed):
         begun.append(seed)
-        time.sleep(0.02)
+        time.sleep(0.1)
         return dict.fromkeys(encodings, ValueError("of a column"))
 
     monkeypatch.setattr(members, "LARGE", 0)
     monkeypatch.setattr(members, "usable_cores", lambda most: 2)
     monkeypatch.setattr(members, "_fit_forms", fail)
-    numbers, target = RANDOM.normal(size=(50, 100)), RANDOM.normal(size=50)
+    numbers, target = random.normal(size=(50, 100)), random.normal(size=50)
     with pytest.raises(ValueError, match="of a column"):
         fit_encodings([[Encoding("BS-Q", 7)] * 100], numbers, target, task="regression")
-    assert len(begun) < 20
+    assert len(begun) < 100, "all others would begin in the 5 seconds that two threads take for them"
 
 
 @pytest.mark.parametrize(("where", "expected"), [([0, 1, 2], [10, 20, 30]), ([2, 0, 1], [30, 10, 20])])

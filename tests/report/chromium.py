@@ -9,6 +9,9 @@ from contextlib import suppress
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
+PATIENCE = 120
+"""Seconds that a page may take for something that it does in a moment on an idle machine."""
+
 
 class Browser:
     """A headless Chromium with one page; `problems` collects the errors of its console, `requests` what it loads."""
@@ -52,7 +55,7 @@ class Browser:
     def __exit__(self, *error):
         with suppress(BrokenPipeError):
             os.write(self._to, b'{"id": 0, "method": "Browser.close"}\0')
-        self._process.wait(timeout=60)
+        self._process.wait(timeout=300)
         os.close(self._to)
         os.close(self._from)
         self._home.cleanup()
@@ -92,6 +95,17 @@ class Browser:
         answer = self._call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
+
+    def wait_until(self, condition):
+        """Wait until an expression of the page is true, looking at it before every frame."""
+        happened = self.evaluate(
+            f"""(async () => {{ const end = Date.now() + {1000 * PATIENCE};
+                while (Date.now() < end) {{
+                    if ({condition}) return true;
+                    await new Promise(done => requestAnimationFrame(done)); }}
+                return false; }})()"""
+        )
+        assert happened, f"after {PATIENCE} s it does not hold that {condition}"
 
     def go_to(self, place):
         """Change the part of the address behind #, and wait until the page has noticed and drawn.

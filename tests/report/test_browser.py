@@ -8,8 +8,12 @@ import pytest
 from knotwork.report import make_report
 from tests.report.cases import make_records
 from tests.report.chromium import CHROMIUM, Browser
+from tests.report.conftest import leave_out_pdf
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="NO CHROMIUM: the page was not opened in a browser")
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="NO CHROMIUM: the page was not opened in a browser"),
+    pytest.mark.xdist_group("browser"),  # one page, and one browser for most tests
+]
 
 SHOWN = """Array.from(document.querySelectorAll("#score-table tbody tr")).filter(row => !row.hidden)
     .map(row => Array.from(row.cells).map(cell => cell.dataset.v === undefined ? cell.textContent
@@ -21,7 +25,9 @@ WIDTHS = "[document.documentElement.scrollWidth, innerWidth]"
 def page(tmp_path_factory):
     folder = tmp_path_factory.mktemp("browser")
     records = make_records(3, 2, backbones=["mlp", "ft"], methods=["Std", "PLE", "BS-U"], sizes=(7, 15), n_folds=2)
-    return make_report(records, folder / "report.html")
+    with pytest.MonkeyPatch.context() as patch:
+        leave_out_pdf(patch)
+        return make_report(records, folder / "report.html")
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +82,8 @@ def test_filters_hide_rows_and_reset_shows_them(browser):
         ["reg01", "regression", name, 15] for name in ("ft feature", "mlp")
     ]
     browser.click("#filters button[type=reset]")
-    assert len(browser.evaluate("new Promise(done => setTimeout(done, 50))") or browser.evaluate(SHOWN)) == 20
+    browser.wait_until("location.hash === ''")  # the form is reset after its event
+    assert len(browser.evaluate(SHOWN)) == 20
 
 
 def test_every_link_leads_somewhere(browser):
@@ -105,8 +112,7 @@ def test_a_method_is_highlighted_everywhere_and_the_address_keeps_it(browser):
     assert browser.evaluate("document.querySelectorAll('#score-table td.on').length") == 20
     assert "method=PLE" in browser.evaluate("location.hash")
     browser.click("nav a[href='#ranks']")
-    browser.evaluate("new Promise(done => setTimeout(done, 100))")
-    assert browser.evaluate("location.hash") == "#ranks&method=PLE"
+    browser.wait_until("location.hash === '#ranks&method=PLE'")
     browser.go_to("#method=BS-U")
     assert set(marked(browser)) == {"BS-U"}
     browser.click("#picker button[value='BS-U']")
@@ -176,13 +182,13 @@ def test_the_console_has_no_errors(browser):
     assert browser.problems == []
 
 
-@pytest.mark.parametrize("dark", [False, True])
-def test_a_phone_does_not_scroll_sideways(page, dark):
-    with Browser(page, width=390, height=844, dark=dark) as phone:
+def test_a_phone_does_not_scroll_sideways(page):
+    with Browser(page, width=390, height=844) as phone:
         phone.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
-        scroll, width = phone.evaluate(WIDTHS)
-        assert width == 390
-        assert scroll <= width
-        ground = phone.evaluate("getComputedStyle(document.body).backgroundColor")
-        assert ground == ("rgb(21, 24, 28)" if dark else "rgb(255, 255, 255)")
+        for dark, ground in ((False, "rgb(255, 255, 255)"), (True, "rgb(21, 24, 28)")):
+            phone.prefer(dark=dark)
+            scroll, width = phone.evaluate(WIDTHS)
+            assert width == 390
+            assert scroll <= width
+            assert phone.evaluate("getComputedStyle(document.body).backgroundColor") == ground
         assert phone.problems == []

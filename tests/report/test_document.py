@@ -15,6 +15,7 @@ from knotwork.datasets import DATASETS
 from knotwork.report import Cell, Picture, Section, Table, draw_cd_diagram, load_records, make_report
 from tests.report.cases import make_records, write_study
 
+pytestmark = pytest.mark.xdist_group("report")  # one process: a report serves several tests
 LEAST = ("dataset", "task", "backbone", "method", "size", "fold", "nrmse", "auc")
 VOID = {"meta", "link", "br", "input", "img", "hr"}
 
@@ -144,6 +145,7 @@ def test_readable_without_scripts(full_report):
     assert "reg02" in page.text
 
 
+@pytest.mark.usefixtures("no_pdf")
 def test_the_page_follows_the_records(tmp_path):
     records = fewest(n_classification=0)
     records.loc[records["method"] == "Std", "nrmse"] = 0.001
@@ -161,7 +163,7 @@ def all_failed(records):
 HARD = {
     "one data set": (lambda: alone(sizes=(7,)), "Tests need two data sets; there is one"),
     "one method": (lambda: fewest(methods=["PLE"]), "Ranks need two methods"),
-    "only methods without size": (lambda: few(methods=["Std", "MinMax"], backbones=["mlp"]), "Regression"),
+    "only methods without size": (lambda: fewest(methods=["Std", "MinMax"]), "Regression"),
     "no regression": (lambda: fewest(n_regression=0), "There are no records of regression"),
     "all tied": (lambda: fewest().assign(nrmse=0.5, auc=0.5), "All methods tie in every block"),
     "all failed": (lambda: all_failed(fewest()), "Ranks need two methods with scores; there are none"),
@@ -171,17 +173,20 @@ HARD = {
     "few columns": (lambda: fewest()[list(LEAST)], "not recorded"),
     "unknown methods": (lambda: fewest().replace({"method": {"PLE": "My <method>"}}), "My <method>"),
     "many sizes": (lambda: alone(sizes=(5, 10, 15, 20, 25)), "Scores by size"),
-    "sizes differ by backbone": (lambda: few().query("backbone == 'mlp' or size == 7"), "size 15"),
+    "sizes differ by backbone": (
+        lambda: fewest(backbones=["mlp", "ft"], sizes=(7, 15)).query("backbone == 'mlp' or size == 7"), "size 15"),
     "strange names": (lambda: fewest().replace({"dataset": {"reg00": "a/b <c> & 'd' |"}}), "a/b <c> & 'd' |"),
 }  # fmt: skip
 
 
+@pytest.mark.usefixtures("no_pdf")
 @pytest.mark.parametrize("name", HARD)
 def test_reports_of_hard_cases_name_the_gaps(name, tmp_path):
     make, words = HARD[name]
     assert words in report(make(), tmp_path).text
 
 
+@pytest.mark.usefixtures("no_pdf")
 def test_deviations_of_the_data_are_listed(tmp_path):
     records = fewest(n_classification=0).replace({"dataset": {"reg00": "sgemm"}})
     assert DATASETS["sgemm"].deviation in report(records, tmp_path).text
@@ -206,7 +211,8 @@ def count_networks(parts):
     )  # fmt: skip
 
 
-def test_further_sections(tmp_path):
+@pytest.mark.usefixtures("no_pdf")
+def test_further_sections(tmp_path, full_report):
     records = fewest()
     page = report(records, tmp_path, sections=[count_networks, lambda parts: None])
     for words in ("How many <networks>", f"There are {len(records)} networks & more.", "Folded", "these records"):
@@ -217,7 +223,7 @@ def test_further_sections(tmp_path):
     assert "Only in a file." not in page.text
     for path in ("tables/counts.csv", "tables/others.md", "figures/counted_dark.svg"):
         assert (tmp_path / path).exists()
-    assert "How many <networks>" not in report(records, tmp_path).text
+    assert "How many <networks>" not in full_report[1].text
 
 
 def test_empty_records_are_an_error(tmp_path):
@@ -225,6 +231,7 @@ def test_empty_records_are_an_error(tmp_path):
         make_report(few().iloc[:0], tmp_path / "report.html")
 
 
+@pytest.mark.usefixtures("no_pdf")
 def test_command(tmp_path):
     write_study(tmp_path, alone(sizes=(7,)))
     result = CliRunner().invoke(app, ["report", str(tmp_path)])
@@ -252,26 +259,19 @@ def test_the_template_is_part_of_the_package():
 HOSTILE = ("<script>window.hacked = 1</script>", r"$\frac$", '"><img src=x onerror=hack()>', "{{7*7}}", "n" * 300)
 
 
-def test_hostile_names_are_text(tmp_path):
+def test_hostile_names_are_text(tmp_path, full_report):
+    """Of data sets, methods and a plan: on the page and in the drawings, PDFs among them."""
     records = few(n_regression=3, n_classification=2, sizes=(7,))
     names = dict(zip(records["dataset"].unique(), HOSTILE, strict=True))
     records["dataset"] = records["dataset"].map(names)
+    methods = {"PLE": "<script>window.hacked = 2</script>", "BS-U": r"$\sqrt$", "Std": '"><img src=y onerror=hack()>'}
+    records["method"] = records["method"].replace(methods)
     page = report(records, tmp_path, plan={"name": HOSTILE[0]})
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert text.count("<script>") == report_scripts(tmp_path)
+    plain = (full_report[0] / "report.html").read_text(encoding="utf-8")
+    assert text.count("<script>") == plain.count("<script>")
     assert "<img" not in text
-    for name in (*HOSTILE[:4], "n" * 300):
-        assert name in page.text
-
-
-def test_hostile_methods_are_text(tmp_path):
-    records = few(sizes=(7, 15))
-    records["method"] = records["method"].replace({"PLE": HOSTILE[0], "BS-U": HOSTILE[1], "Std": HOSTILE[2]})
-    page = report(records, tmp_path)
-    text = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert text.count("<script>") == report_scripts(tmp_path)
-    assert "<img" not in text
-    for name in HOSTILE[:3]:
+    for name in (*HOSTILE, *methods.values()):
         assert name in page.text
 
 
@@ -285,6 +285,7 @@ def test_the_finding_comes_first(full_report):
     assert all(head.endswith("?") for head in heads)
 
 
+@pytest.mark.usefixtures("no_pdf")
 def test_scores_of_folds_are_those_of_the_records(tmp_path):
     records = fewest()
     report(records, tmp_path)
@@ -297,6 +298,7 @@ def test_scores_of_folds_are_those_of_the_records(tmp_path):
     assert len((tmp_path / "tables" / "folds.csv").read_text().splitlines()) == 1 + len(records)
 
 
+@pytest.mark.usefixtures("no_pdf")
 def test_sections_without_content_are_left_out(tmp_path):
     page = report(fewest(methods=["Std", "PLE"]), tmp_path)
     assert not {"sizes", "failures"} & set(page.ids)
@@ -304,12 +306,7 @@ def test_sections_without_content_are_left_out(tmp_path):
     assert "no curves to show" not in page.text
 
 
-def report_scripts(folder):
-    """Return how many scripts a page of ordinary names has."""
-    report(few(sizes=(7,)), folder / "plain")
-    return (folder / "plain" / "report.html").read_text(encoding="utf-8").count("<script>")
-
-
+@pytest.mark.usefixtures("no_pdf")
 def test_a_full_disk_leaves_the_report_as_it_was(tmp_path, monkeypatch):
     make_report(alone(), tmp_path / "report.html")
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}

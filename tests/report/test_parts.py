@@ -9,6 +9,7 @@ from knotwork.report._aggregate import split_records
 from knotwork.report._document import _extra_section
 from knotwork.report._figures import heatmap_picture
 from tests.report.cases import make_records
+from tests.report.conftest import leave_out_pdf
 
 SMALL = {"methods": ["Std", "PLE", "BS-U", "BS-Grad-U"], "sizes": (7,), "n_folds": 2}
 
@@ -104,6 +105,7 @@ def test_a_backbone_counts_once_for_a_data_set_whatever_its_tokens():
     assert [part.plans for part in parts] == [("paper-ft", "paper-mlp"), ("paper-ft-coordinate",)]
 
 
+@pytest.mark.usefixtures("no_pdf")
 def test_a_further_plan_names_its_networks_that_are_ranked_as_well(tmp_path):
     starts = plan_of("starts", methods=["Std", "PLE", "BS-U", "BS-Q"])
     records = pd.concat([plan_of("paper", n_regression=4), starts, plan_of("rates", salt="faster")])
@@ -140,7 +142,9 @@ def page(tmp_path_factory):
          timed("speed-stacked", True), plan_of("starts", methods=["BS-U", "BS-Q"])],
         ignore_index=True,
     )  # fmt: skip
-    return folder, make_report(records, folder / "report.html").read_text(encoding="utf-8"), records
+    with pytest.MonkeyPatch.context() as patch:
+        leave_out_pdf(patch)
+        return folder, make_report(records, folder / "report.html").read_text(encoding="utf-8"), records
 
 
 def test_each_part_has_its_section(page):
@@ -180,6 +184,7 @@ def test_a_heatmap_marks_rows_with_different_data_sets():
     assert {"mlp (3)", "resnet (2)"} <= labels
 
 
+@pytest.mark.usefixtures("no_pdf")
 def test_only_an_ablation(tmp_path):
     text = make_report(grid(), tmp_path / "report.html").read_text(encoding="utf-8")
     assert "nothing is ranked" in text
@@ -187,6 +192,7 @@ def test_only_an_ablation(tmp_path):
     assert 'id="score-table"' not in text
 
 
+@pytest.mark.usefixtures("no_pdf")
 def test_only_times(tmp_path):
     records = timed("speed", False).assign(train_seconds=np.nan, prepare_seconds=np.nan)
     text = make_report(records, tmp_path / "report.html").read_text(encoding="utf-8")

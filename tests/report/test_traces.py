@@ -93,6 +93,7 @@ def test_paths_of_knots():
     ]
 
 
+@pytest.mark.usefixtures("no_pdf")
 def test_traced_plans_are_not_ranked(tmp_path):
     records, knots = moving()
     both = pd.concat([benchmark(), records], ignore_index=True)

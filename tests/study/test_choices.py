@@ -33,7 +33,7 @@ def test_a_choice_for_all_columns_is_the_network_of_that_encoding(tmp_path):
     alone = tiny_plan(methods=[method], sizes=[int(size)] if size else [], folds=2)
     run(alone, tmp_path / "alone", device="cpu")
     single = load_results(tmp_path / "alone").set_index("fold").loc[shared["fold"]]
-    assert shared[["log_loss", "epochs"]].tolist() == pytest.approx(single[["log_loss", "epochs"]].tolist(), rel=1e-5)
+    assert shared[["log_loss", "epochs"]].tolist() == pytest.approx(single[["log_loss", "epochs"]].tolist(), rel=1e-4)
 
 
 def test_variants_with_interactions_are_recorded_with_their_pairs(tmp_path):

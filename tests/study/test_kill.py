@@ -11,7 +11,7 @@ from knotwork.study import load_histories, load_results, run
 from knotwork.study._folder import claim
 from tests.study.cases import MANY_UNITS, comparable, run_in_child
 
-N_KILLS = 20
+pytestmark = pytest.mark.xdist_group("kill")  # one process, whose forks have all modules loaded
 
 
 @pytest.fixture(scope="module")
@@ -47,11 +47,12 @@ def files_whole(out):
     return sum(len(pd.read_parquet(path)) for path in (out / "records").glob("*.parquet"))
 
 
-def test_killed_at_random_moments_nothing_is_lost_torn_or_duplicated(tmp_path, start, undisturbed):
-    random = np.random.default_rng(0)
+@pytest.mark.parametrize("n_kills_in_all", [3, pytest.param(20, marks=pytest.mark.slow)])
+def test_killed_at_random_moments_nothing_is_lost_torn_or_duplicated(tmp_path, start, undisturbed, n_kills_in_all):
+    random = np.random.default_rng(n_kills_in_all)
     expected, longest = undisturbed
     n_kills, folder, recorded = 0, 0, 0
-    while n_kills < N_KILLS:
+    while n_kills < n_kills_in_all:
         out = tmp_path / str(folder)
         process = start(MANY_UNITS, out)
         process.join(timeout=random.uniform(0.0, 0.8 * longest))
@@ -62,7 +63,7 @@ def test_killed_at_random_moments_nothing_is_lost_torn_or_duplicated(tmp_path, s
         now = files_whole(out)
         assert now >= recorded, "a record was lost"
         recorded = now
-        if not killed or n_kills == N_KILLS:
+        if not killed or n_kills == n_kills_in_all:
             summary = run(MANY_UNITS, out, device="cpu")
             assert summary.n_failed == 0
             pd.testing.assert_frame_equal(comparable(load_results(out)), expected)
@@ -94,7 +95,7 @@ def test_a_lock_is_kept_by_the_living_and_lost_by_the_dead(tmp_path):
     ready = context.Event()
     process = context.Process(target=_claim_and_wait, args=(tmp_path, ready))
     process.start()
-    assert ready.wait(60)
+    assert ready.wait(300)
     assert claim(tmp_path, "slot") is None
     process.kill()
     process.join()

@@ -8,7 +8,7 @@ from collections import Counter
 import pandas as pd
 import pytest
 
-from knotwork.errors import ArgumentError, MissingPackageError
+from knotwork.errors import ArgumentError
 from knotwork.study import _ray_engine as ray_engine
 from knotwork.study import load_results, run
 from knotwork.study._traces import Result
@@ -17,6 +17,7 @@ from tests.study.cases import comparable, many_units, tiny_plan
 
 pytestmark = [
     pytest.mark.xdist_group("ray"),
+    pytest.mark.slow,  # test_ray_engine.py shows the same in one process; this cluster takes 15 s to start
 ]
 
 
@@ -129,9 +130,3 @@ def test_an_error_of_the_cluster_gives_all_locks_back(ray, tmp_path, monkeypatch
 def test_a_device_that_ray_does_not_give_is_refused(ray, tmp_path):
     with pytest.raises(ArgumentError, match="cuda:1"):
         run(tiny_plan(), tmp_path, "ray", device="cuda:1")
-
-
-def test_without_ray_the_error_says_how_to_install_it(tmp_path, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "ray", None)
-    with pytest.raises(MissingPackageError, match=r"knotwork\[ray\]"):
-        run(many_units(), tmp_path, "ray")

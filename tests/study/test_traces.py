@@ -36,8 +36,8 @@ def test_histories_are_those_of_the_records(finished):
     assert (histories[["loss", "score", "rate"]].dtypes == np.float32).all()
     assert set(histories["key"]) == set(frame.index)
     for key, rows in histories.groupby("key", observed=True):
-        assert list(rows["epoch"]) == list(range(frame.loc[key, "epochs"]))
-        assert rows["score"].argmin() == frame.loc[key, "best_epoch"]
+        assert list(rows["epoch"]) == list(range(1, frame.loc[key, "epochs"] + 1))
+        assert rows["score"].argmin() + 1 == frame.loc[key, "best_epoch"]
         np.testing.assert_allclose(rows["rate"], TRAINING["learning_rate"], rtol=1e-6)
 
 

@@ -16,6 +16,7 @@ from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import train
 from knotwork.training._members import DeviceTable
 from knotwork.training._stack import TrainingStack
+from tests.kernels.cases import combinations
 from tests.training.cases import MIXED, make_member, make_mixed, make_table
 
 SMALL = {
@@ -323,8 +324,19 @@ def plain_training(table, member, backbone, config, categories):  # noqa: PLR091
 
 PLAIN = ["BS-Q", "PLE", "BS-Grad-U", "IS-Grad-U", "MS-Grad-U", "Robust", "Periodic", "PLR", "PBLD", "PLE+LR4x"]
 PLAIN += ["IS-Q+x", "BS-Grad-U+L4"]
-# Every method with half of the backbones, and every backbone with half of the methods.
-HALF = [(name, method) for i, name in enumerate(SMALL) for j, method in enumerate(PLAIN) if (i + j) % 2 == 0]
+# Every method with half of the backbones, and every backbone with half of the methods; usually every method with one of
+# the backbones or two, and every backbone with two or three methods.
+HALF = [
+    pytest.param(name, method, marks=() if (i + j) % 10 in {0, 4} or (i, j) == (1, 5) else pytest.mark.slow)
+    for i, name in enumerate(SMALL)
+    for j, method in enumerate(PLAIN)
+    if (i + j) % 2 == 0
+]
+
+
+def usually(*names):
+    """Return all backbones as cases of a test; those that are not named here are slow."""
+    return [name if name in names else pytest.param(name, marks=pytest.mark.slow) for name in SMALL]
 
 
 @pytest.mark.parametrize(("name", "method"), HALF)
@@ -351,8 +363,14 @@ def test_a_plain_torch_loop_gives_the_same_for_classes(name):
     assert history.best_epoch == best_epoch
 
 
-@pytest.mark.parametrize("task", ["regression", "classification"])
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize(
+    ("name", "task"),
+    combinations(
+        SMALL,
+        ["regression", "classification"],
+        usual=lambda name, task: (task == "regression") == (name in {"mlp", "tabm", "ft"}),
+    ),
+)
 def test_a_plain_torch_loop_with_cycles_and_averages_gives_the_same(name, task):
     table = make_table(task)
     member = make_member(table, "BS-Q", seed=5)
@@ -369,7 +387,11 @@ def test_a_plain_torch_loop_with_cycles_and_averages_gives_the_same(name, task):
 
 @pytest.mark.parametrize(
     ("name", "schedule"),
-    [*zip(SMALL, ["plateau", "cycles"] * len(SMALL), strict=False), ("mlp", "cycles"), ("resnet", "plateau")],
+    [
+        *zip(SMALL, ["plateau", "cycles"] * len(SMALL), strict=False),
+        pytest.param("mlp", "cycles", marks=pytest.mark.slow),
+        pytest.param("resnet", "plateau", marks=pytest.mark.slow),
+    ],
 )
 def test_averages_do_not_depend_on_neighbours(name, schedule, monkeypatch):
     """Members with different numbers of steps, some of which stop early and leave."""
@@ -379,7 +401,7 @@ def test_averages_do_not_depend_on_neighbours(name, schedule, monkeypatch):
     table = make_table()
     members = [make_member(table, method, seed=place, fold=2 * place) for place, method in enumerate(MIXED)]
     assert len({-(-len(member.train) // FAST.batch_size) for member in members}) > 1
-    config = replace(FAST, max_epochs=16, learning_rate=2e-2, patience=1, weight_average=0.5, schedule=schedule)
+    config = replace(FAST, max_epochs=8, learning_rate=2e-2, patience=1, weight_average=0.5, schedule=schedule)
     together = train(table, members, SMALL[name], config, device="cpu")
     assert len({history.epochs for history in together.histories}) > 1
     for place in (0, 3, 8):
@@ -391,7 +413,8 @@ def test_averages_do_not_depend_on_neighbours(name, schedule, monkeypatch):
         np.testing.assert_allclose(*outputs, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", SMALL)
+# For the other backbones see `test_dropout_does_not_depend_on_neighbours`.
+@pytest.mark.parametrize("name", usually("mlp", "resnet"))
 def test_a_member_alone_and_in_a_stack_of_twenty_is_the_same(name):
     table = make_table()
     members = [
@@ -415,9 +438,17 @@ def test_a_member_alone_and_in_a_stack_of_twenty_is_the_same(name):
 
 @pytest.mark.parametrize(
     ("name", "embedding"),
-    [("mlp", "L4"), ("mlp", "LR4x"), ("mlp", "x"), ("resnet", "L4"), ("tabm", "LR4x"), ("realmlp", "x"), ("ft", "LR4x"),
-     ("ft", "x")],
-)  # fmt: skip
+    [
+        ("mlp", "LR4x"),
+        ("resnet", "L4"),
+        ("realmlp", "x"),
+        ("ft", "LR4x"),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (("mlp", "L4"), ("mlp", "x"), ("tabm", "LR4x"), ("ft", "x"))
+        ),
+    ],
+)
 def test_an_embedded_member_alone_and_in_a_stack_is_the_same(name, embedding):
     table = make_table(seed=1)  # with seed 0 rounding switches a ReLU of one member, in the last epoch
     mixed = [replace(member, embedding=Embedding.parse(embedding)) for member in make_mixed(table)]
@@ -455,7 +486,8 @@ def test_dropout_does_not_depend_on_the_rows_of_neighbours(name):
         same(together.histories[place], train(table, [member], backbone, config, device="cpu").histories[0])
 
 
-@pytest.mark.parametrize("name", SMALL)
+# `test_averages_do_not_depend_on_neighbours` takes members out of stacks of all backbones.
+@pytest.mark.parametrize("name", usually("mlp"))
 def test_members_that_leave_change_nothing_for_the_others(name, monkeypatch):
     """Many members stop at different epochs: taken out at once, or not before the end."""
     from knotwork.training import _engine as engine

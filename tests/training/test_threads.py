@@ -21,7 +21,7 @@ from knotwork.training import _threads as threads
 from knotwork.training._engine import train
 from knotwork.training._stack import MEMBERS_PER_PART
 from tests.training.cases import make_member, make_mixed, make_table
-from tests.training.test_engine import FAST, SMALL
+from tests.training.test_engine import FAST, SMALL, usually
 
 CPU = torch.device("cpu")
 
@@ -107,6 +107,7 @@ def report_threads(model, X, y):
         return {"score": model.score(X, y), "training": n_cores, "encoding": count_threads(None), "pid": os.getpid()}
 
 
+@pytest.mark.slow  # processes take seconds to start; that trainings share cores, threads show above
 def test_two_workers_of_joblib_share_the_cores_and_fit_the_same(monkeypatch):
     for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)
@@ -121,7 +122,8 @@ def test_two_workers_of_joblib_share_the_cores_and_fit_the_same(monkeypatch):
     np.testing.assert_allclose(together["test_score"], alone["test_score"], rtol=1e-4)
 
 
-@pytest.mark.parametrize("name", SMALL)
+# Parts of a stack are computed side by side whatever its backbone is.
+@pytest.mark.parametrize("name", usually("mlp", "ft"))
 def test_results_do_not_depend_on_the_number_of_threads(name, monkeypatch):
     table = make_table()
     members = make_mixed(table)
@@ -273,46 +275,48 @@ def test_steps_end_once_the_event_is_set():
 
 
 FORKING = """
-import os, sys, threading, time
+import os, threading
 import numpy as np, torch
 import knotwork as kw
 from knotwork.nn import MLPConfig
 
+def fit_in_a_fork():
+    process = os.fork()
+    if process == 0:
+        try:
+            model.fit(X, X[:, 0])
+            model.predict(np.tile(X, (4, 1)))
+            print("fitted with", torch.get_num_threads(), "thread", flush=True)
+        except RuntimeError as error:
+            print(type(error).__name__, error, flush=True)
+        os._exit(0)
+    os.waitpid(process, 0)
+
 torch.set_num_threads(2)
 torch.randn(1_000_000).exp().sum()  # starts the threads that a forked process lacks
-X = np.random.default_rng(0).normal(size=(2560, 4))
+X = np.random.default_rng(0).normal(size=(1024, 4))
 training = kw.TrainingConfig(max_epochs=1, batch_size=256)  # a step is enough work for two threads
 model = kw.TabularRegressor("Std", MLPConfig(widths=(1024, 1024)), training=training, device="cpu", random_state=0)
-stop = threading.Event()
-if sys.argv[1] == "training":
-    settings = {"training__max_epochs": 10_000, "callbacks": [lambda report: begun.set() or stop.is_set()]}
-    begun, other = threading.Event(), kw.TabularRegressor(**model.get_params(deep=False)).set_params(**settings)
-    thread = threading.Thread(target=other.fit, args=(X, X[:, 0]))
-    thread.start()
-    begun.wait()
-else:
-    model.fit(X, X[:, 0])
-process = os.fork()
-if process == 0:
-    try:
-        model.fit(X, X[:, 0])
-        model.predict(np.tile(X, (20, 1)))
-        print("fitted with", torch.get_num_threads(), "thread", flush=True)
-    except RuntimeError as error:
-        print(type(error).__name__, error, flush=True)
-    os._exit(0)
-os.waitpid(process, 0)
+model.fit(X, X[:, 0])
+fit_in_a_fork()
+begun, stop = threading.Event(), threading.Event()
+settings = {"training__max_epochs": 10_000, "callbacks": [lambda report: begun.set() or stop.is_set()]}
+other = kw.TabularRegressor(**model.get_params(deep=False)).set_params(**settings)
+thread = threading.Thread(target=other.fit, args=(X, X[:, 0]))
+thread.start()
+begun.wait()
+fit_in_a_fork()
 stop.set()
-if sys.argv[1] == "training":
-    thread.join()
+thread.join()
 """
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
-@pytest.mark.parametrize(
-    ("parent", "says"), [("fitted", "fitted with 1 thread"), ("training", "ForkedProcessError .*'spawn'")]
-)
-def test_a_forked_process_does_not_wait_for_threads_that_it_lacks(parent, says):
-    command = [sys.executable, "-W", "ignore", "-c", FORKING, parent]
+def test_a_forked_process_does_not_wait_for_threads_that_it_lacks():
+    """After a training, and during one in another thread."""
+    command = [sys.executable, "-W", "ignore", "-c", FORKING]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    assert re.match(says, done.stdout), done.stdout + done.stderr
+    says = done.stdout.splitlines()
+    assert len(says) == 2, done.stdout + done.stderr
+    assert says[0] == "fitted with 1 thread", done.stdout + done.stderr
+    assert re.match("ForkedProcessError .*'spawn'", says[1]), done.stdout + done.stderr
