@@ -23,6 +23,7 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from knotwork._preparation.members import PreparedTable, Split
 from knotwork.compare._scoring import Scored, fold_metrics, place_rows, to_outputs
+from knotwork.knots._placements import load_lightgbm
 
 __all__ = ["BASELINES", "Baseline", "FoldRows", "score_baselines"]
 
