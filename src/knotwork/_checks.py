@@ -239,9 +239,9 @@ def check_file(path: Any, name: str) -> Path:
     try:
         if file.is_file():
             return file
-        if file.is_dir():
-            requirement = "be a file, not a folder"
-        hint = "" if file.is_dir() else suggestion(file.name, [each.name for each in file.parent.iterdir()])
+        if file.exists():
+            requirement = f"be a file, not a {'folder' if file.is_dir() else 'pipe or a device'}"
+        hint = "" if file.exists() else suggestion(file.name, [each.name for each in file.parent.iterdir()])
     except (OSError, ValueError):  # the folder does not exist or cannot be read, or the name is not valid
         hint = ""
     hint = hint or f"The current folder is {Path.cwd()}."

@@ -8,10 +8,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
-__all__ = ["UNFINISHED", "write_atomically", "write_together"]
+__all__ = ["UNFINISHED", "check_writable", "write_atomically", "write_together"]
 
 UNFINISHED = ".*.tmp"
 """Pattern of the names of files that are being written; of a killed process they stay."""
+
+PROBE = 1 << 16
+"""Bytes that are written to see whether a file can be written."""
 
 Write: TypeAlias = Callable[[BinaryIO], object]
 """Writes the content of a file to the open file."""
@@ -42,6 +45,26 @@ def write_atomically(path: str | os.PathLike[str], write: Write) -> None:
     write_together({path: write})
 
 
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Raise an error if `write_atomically` could not write a file, before the work whose result it gets.
+
+    The folder of the file is created. Names that are too long, folders without permission and full disks are found.
+    """
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    probe = _beside(target)
+    try:
+        probe.write_bytes(b"\0" * PROBE)
+    finally:
+        with suppress(OSError):
+            probe.unlink()
+
+
+def _beside(target: Path) -> Path:
+    """Return the name under which a file is written."""
+    return target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
+
+
 def write_together(files: Mapping[str | os.PathLike[str], Write]) -> None:
     """Write several files under other names, and give them theirs only when all of them are on the disk.
 
@@ -60,12 +83,17 @@ def write_together(files: Mapping[str | os.PathLike[str], Write]) -> None:
     try:
         for path, write in files.items():
             target = Path(os.path.realpath(path))
-            beside = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
+            beside = _beside(target)
             renames[beside] = target
-            with _opened(beside, target) as file:
-                write(file)
-                file.flush()
-                os.fsync(file.fileno())
+            try:
+                with _opened(beside, target) as file:
+                    write(file)
+                    file.flush()
+                    os.fsync(file.fileno())
+            except OSError as error:
+                if error.filename is None:  # as of a full disk
+                    raise OSError(error.errno, error.strerror, str(target)) from error
+                raise
         for beside, target in renames.items():
             os.replace(beside, target)
     except BaseException:

@@ -83,6 +83,8 @@ def open_model_file(path: str | Path, framework: str, *, schema: int) -> Iterato
     if not path.is_file():
         raise PersistenceError(f"{str(path)!r} is not a file. Give the path that was given to save.")
     _check_header(path)
+    if not _is_text(path):
+        raise PersistenceError(f"{str(path)!r} has a name that is not UTF-8, which safetensors cannot open. Rename it.")
     from safetensors import SafetensorError, safe_open  # noqa: PLC0415 - an installation without extras has none
 
     try:
@@ -93,6 +95,15 @@ def open_model_file(path: str | Path, framework: str, *, schema: int) -> Iterato
             f"{str(path)!r} is not a file of knotwork, or was damaged or cut short: {printable(str(error)[:400])}. "
             "Save the estimator again, or copy the file again."
         ) from error
+
+
+def _is_text(path: Path) -> bool:
+    """Return whether a path is valid Unicode: in others Python has stand-ins for some bytes."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _in_order(content: bytes) -> bytes:

@@ -515,7 +515,7 @@ def fit_numbers(
         smoothing = following
         solved = _Solved(penalties, matrix, vector, smoothing)
         before, degrees = degrees, solved.degrees()
-        residual = square - solved.beta @ (2.0 * vector - matrix @ solved.beta)
+        residual = square - float(solved.beta @ (2.0 * vector - matrix @ solved.beta))
         if residual < CANCELLED * square:
             residual = float(weights @ (scaled - design.sums(solved.beta)) ** 2)
         residual = max(residual, 1e-12 * square, 1e-300)

@@ -409,6 +409,10 @@ class _Fit:
         for pair in given:
             if not isinstance(pair, tuple | list) or len(pair) != 2 or pair[0] == pair[1]:
                 raise argument_error("pairs", requirement, given)
+            shaped = [name for name in pair if name in self.shapes and not self.shapes[name].is_free]
+            if shaped:
+                hint = "A surface of two columns has no such shape, and would undo that of the curve."
+                raise argument_error("pairs", "name no columns of monotone or curvature", shaped[0], hint)
             for name in pair:
                 if name not in known:
                     hint = suggestion(name, known)
@@ -420,6 +424,7 @@ class _Fit:
         residuals, variances = self.model._residuals(self)
         order = by_size(self.importances())[:MOST_SCREENED]
         names = [self.design.terms[place].name for place in np.sort(order)]
+        names = [name for name in names if name not in self.shapes or self.shapes[name].is_free]
         if len(names) < 2:
             return []
         n_bins = number_of_bins(float(self.weights.sum()))
@@ -479,7 +484,7 @@ class AdditiveRegressor(RegressorMixin, AdditiveModel):
         few rows or very many columns there are fewer.
     pairs : int or sequence of pairs of columns, default=0
         Surfaces of two columns beyond their curves: so many, of the pairs that explain most of the residuals, or those
-        that are named, as in ``[("latitude", "longitude")]``.
+        that are named, as in ``[("latitude", "longitude")]``. Columns of `monotone` and `curvature` are in no pair.
     monotone : mapping, optional
         Columns whose curves must rise or fall: ``{"age": "increasing", "distance": "decreasing"}``.
     curvature : mapping, optional

@@ -23,6 +23,7 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from knotwork._preparation.members import PreparedTable, Split
 from knotwork.compare._scoring import Scored, fold_metrics, place_rows, to_outputs
+from knotwork.knots._placements import load_lightgbm
 
 __all__ = ["BASELINES", "Baseline", "FoldRows", "score_baselines"]
 
@@ -219,8 +220,7 @@ def _fit_scikit_learn(fold: FoldRows, deadline: float, before: FoldResult | None
 
 def _fit_lightgbm(fold: FoldRows, deadline: float, before: FoldResult | None) -> FoldResult:
     """LightGBM, stopped early by the validation rows or at the deadline."""
-    import lightgbm  # noqa: PLC0415 - optional
-
+    lightgbm = load_lightgbm("the baseline LightGBM")
     del before
 
     def stop_in_time(environment: Any) -> None:
@@ -265,7 +265,7 @@ def score_baselines(
         share = (deadline - now) / (len(installed) - place)
         try:
             row, n_cut = _score(baseline, prepared, now + share)
-        except (ValueError, ArithmeticError, RuntimeError, MemoryError) as error:
+        except (ValueError, ArithmeticError, RuntimeError, MemoryError, ImportError) as error:
             notes.append(f"Not compared: {baseline.name}, which failed: {str(error).splitlines()[0][:200]}")
             continue
         scored.append(row)

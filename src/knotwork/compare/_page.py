@@ -32,8 +32,8 @@ MOST_RESIDUALS = 12
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file atomically."""
-    write_atomically(path, lambda file: file.write(text.encode()))
+    """Write a text file atomically; characters of names of files that are not UTF-8 are written as escapes."""
+    write_atomically(path, lambda file: file.write(text.encode(errors="backslashreplace")))
 
 
 def ranking_table(ranking: Ranking, task: str) -> Table:

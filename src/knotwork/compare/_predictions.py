@@ -18,6 +18,7 @@ from knotwork.datasets._files import check_columns, read_frame, target_labels
 from knotwork.datasets._text import TextFormat
 
 if TYPE_CHECKING:
+    from knotwork._preparation.columns import Columns
     from knotwork.estimators import TabularClassifier, TabularRegressor
 
 __all__ = ["WRITERS", "predict_table"]
@@ -127,7 +128,7 @@ def predict_table(
     def parts() -> Iterator[pd.DataFrame]:
         for number, frame in enumerate(chain([first], frames)):
             given = frame.drop(columns=list(drop))
-            features = _features(given, estimator.columns_.names, target, path.name)
+            features = _features(given, estimator.columns_, target, path.name)
             if number == 0:
                 _warn_extra(given, estimator.columns_.names, target)
             table = _predictions(estimator, features, coverage)
@@ -185,19 +186,23 @@ def _check_out(out: str | PathLike[str], spreadsheet_safe: bool) -> Path:
     return out
 
 
-def _features(frame: pd.DataFrame, wanted: Sequence[str] | None, target: str | None, file: str) -> pd.DataFrame:
-    """Return the columns of the model; a model without names takes columns by their order, without the target."""
-    if wanted is None:
+def _features(frame: pd.DataFrame, columns: "Columns", target: str | None, file: str) -> pd.DataFrame:
+    """Return the columns of the model; a model without names takes columns by their order, without the target.
+
+    Those that the model ignores, such as identifiers, may be missing.
+    """
+    if columns.names is None:
         return frame.drop(columns=[target] if target in frame else [])
-    lacking = [column for column in wanted if column not in frame.columns]
+    used = [name for name, role in zip(columns.names, columns.roles, strict=True) if role != "ignored"]
+    lacking = [name for name in used if name not in frame.columns]
     if lacking:
         raise argument_error(
             "table",
-            f"have the {len(wanted)} columns of the model",
+            f"have the {len(used)} columns that the model uses",
             f"{len(frame.columns)} columns",
             f"{file} lacks {listed(lacking)}: add them, empty if unknown.",
         )
-    return frame[list(wanted)]
+    return frame[[name for name in columns.names if name in frame.columns]]
 
 
 def _warn_extra(frame: pd.DataFrame, wanted: Sequence[str] | None, target: str | None) -> None:

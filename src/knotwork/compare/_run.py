@@ -1,6 +1,7 @@
 """A comparison from a file to a recommendation, a saved model and a page."""
 
 import math
+import shlex
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -14,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from knotwork._checks import argument_error
+from knotwork._files import check_writable
 from knotwork._preparation.columns import Columns
 from knotwork.compare._budget import Plan, make_plan, measure_speed, refit_rows, report_seconds, unlimited_plan
 from knotwork.compare._effects import feature_effects
@@ -38,6 +40,9 @@ INTERRUPTED = (
     "Ctrl-C ended the comparison early. The ranking is of the networks trained so far, and no model was saved: run the "
     "same command again, or with a smaller --time-budget."
 )
+
+MODEL = "model.knotwork"
+"""Name of the saved model, the longest of the files of a comparison."""
 
 ROWS_INSPECTED = 100_000
 """Rows from which the roles of columns are inferred before training."""
@@ -119,8 +124,13 @@ class Comparison:
         lines.append(f"Report: {self.page.resolve()}")
         if self.model_path is not None:
             lines.append(f"Model: {self.model_path.resolve()}")
-            lines.append(f"New rows: knotwork predict {self.model_path} new_rows.csv")
+            lines.append(f"New rows: {_command(self.model_path)}")
         return [*lines, f"Done in {self.seconds:.0f} s."]
+
+
+def _command(model: Path) -> str:
+    """Return the line that predicts new rows, as a shell takes it."""
+    return f"knotwork predict {shlex.quote(str(model))} new_rows.csv"
 
 
 def compare_table(
@@ -197,7 +207,7 @@ class _Run:
 
     def compare(self, source: Source) -> Comparison:
         """Measure, train, rank, fit the final model, and write the files."""
-        self.out.mkdir(parents=True, exist_ok=True)
+        check_writable(self.out / MODEL)
         self.clock = time.perf_counter(), time.process_time()
         inspected = source.draw(ROWS_INSPECTED, seed=self.options.seed)
         columns, table = Columns.learn(inspected.features)
@@ -372,7 +382,7 @@ class _Run:
 
     def _save(self, model: Any) -> Path | None:
         """Save the model and return its file, or None if the model cannot be saved."""
-        path = self.out / "model.knotwork"
+        path = self.out / MODEL
         try:
             model.save(path)
         except PersistenceError as error:
@@ -417,7 +427,7 @@ class _Run:
             ],
             "done": self.notes,
             "interrupted": "" if final.model is not None else INTERRUPTED,
-            "code": "" if final.path is None else f"knotwork predict {final.path} new_rows.csv",
+            "code": "" if final.path is None else _command(final.path),
         }
         page = self.out / "report.html"
         write_page(

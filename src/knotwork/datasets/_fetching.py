@@ -9,6 +9,7 @@ import io
 import lzma
 import socket
 import struct
+import time
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -35,6 +36,9 @@ UCI_SERVER = "https://archive.ics.uci.edu"
 OPENML_SERVER = "https://www.openml.org"
 TIMEOUT = 60.0
 """Seconds without an answer after which a download fails."""
+
+LONGEST, PART = 600.0, 1 << 16
+"""Seconds after which a download is given up, and bytes that are read at once."""
 
 MOST_DOWNLOADED = 100_000_000
 MOST_UNPACKED = 300_000_000
@@ -221,7 +225,7 @@ def _fetch_openml(source: OpenML, spec: DatasetSpec) -> pd.DataFrame:
                 as_frame=True,
                 parser="pandas",
                 cache=False,
-                n_retries=0,
+                n_retries=1,
             ).data
     except (OSError, HTTPException, ValueError, LookupError, TypeError, EOFError, zlib.error) as error:
         raise _unavailable(spec, f"{OPENML_SERVER}/d/{source.data_id}", error) from error
@@ -247,11 +251,16 @@ class _ArchiveError(Exception):
 
 
 def _download(url: str) -> bytes:
+    parts, n_bytes, deadline = [], 0, time.monotonic() + LONGEST
     with urlopen(url, timeout=TIMEOUT) as answer:
-        content: bytes = answer.read(MOST_DOWNLOADED + 1)
-    if len(content) > MOST_DOWNLOADED:
-        raise _ArchiveError(f"the answer of the server is longer than {MOST_DOWNLOADED:,} bytes")
-    return content
+        while part := answer.read1(PART):  # which returns what has arrived
+            n_bytes += len(part)
+            if n_bytes > MOST_DOWNLOADED:
+                raise _ArchiveError(f"the answer of the server is longer than {MOST_DOWNLOADED:,} bytes")
+            if time.monotonic() > deadline:
+                raise _ArchiveError(f"the server has not sent the whole archive in {LONGEST:.0f} seconds")
+            parts.append(part)
+    return b"".join(parts)
 
 
 def _member(archive: bytes, name: str) -> bytes:

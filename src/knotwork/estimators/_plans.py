@@ -213,8 +213,8 @@ def plan_effort(
 ) -> Plan:
     """Return what an effort trains on a table.
 
-    If the kinds of the effort would take too long, there are fewer epochs, then fewer folds, then fewer kinds; in a
-    table of very many columns small networks without an encoding.
+    If the kinds of the effort would take too long, there are fewer kinds, then fewer epochs and folds of the first; in
+    a table of very many columns small networks without an encoding.
 
     Parameters
     ----------
@@ -261,9 +261,12 @@ def _smaller(n_folds: int, kinds: Sequence[Kind], *, is_wide: bool) -> Iterator[
         for share in (1.0, 0.5, 0.25, 0.1):
             yield share, FEWEST_FOLDS, (SCALED,)
         return
+    # One kind that is trained properly is better than several that are cut short.
     for count in range(len(kinds), 0, -1):
-        for share, folds in ((1.0, n_folds), (0.7, n_folds), (0.5, n_folds), (0.5, few), (0.35, few)):
-            yield share, folds, kinds[:count]
+        for share in (1.0, 0.7):
+            yield share, n_folds, kinds[:count]
+    for share, folds in ((0.5, n_folds), (0.5, few), (0.35, few)):
+        yield share, folds, kinds[:1]
     for share in (0.25, 0.15, 0.1):
         yield share, FEWEST_FOLDS, kinds[:1]
 

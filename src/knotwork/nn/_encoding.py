@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from knotwork._checks import argument_error, check_bool, check_choice, check_int, type_error
+from knotwork._checks import argument_error, check_bool, check_choice, check_int, listed, type_error
 from knotwork._kernels.dispatch import is_transformed
 from knotwork._kernels.encoding import (
     PLAIN,
@@ -123,8 +123,11 @@ class _Encoding(nn.Module, ABC):
             The layer.
         """
         ends = [self._end(name, values) for name, values in (("low", low), ("high", high))]
-        if not bool((ends[0] < ends[1]).all()):
-            raise argument_error("high", "be larger than low for every feature", high)
+        is_valid = (ends[0] < ends[1]).reshape(-1, self.n_features).all(dim=0)
+        if not bool(is_valid.all()):
+            wrong = torch.nonzero(~is_valid).flatten().tolist()
+            hint = f"Drop features {listed(wrong)}, which are constant or missing, or widen their ranges."
+            raise argument_error("high", "be larger than low for every feature", high, hint)
         device, dtype = self.n_knots.device, torch.get_default_dtype()
         self.low = ends[0].to(device, dtype).contiguous()
         self.scale = (ends[1] - ends[0]).to(device, dtype).contiguous()
@@ -391,7 +394,8 @@ class SplineEncoding(_Encoding):
         learnable : bool
             Whether the knots are parameters, which start from those of the encoder.
         """
-        knots, settings = scaled_knots_of(encoder), {"learnable": learnable, "missing": encoder.missing}
+        knots = _knots_of(encoder, "SplineEncoder", "PiecewiseLinearEncoding for PiecewiseLinearEncoder")
+        settings = {"learnable": learnable, "missing": encoder.missing}
         family = family_name(encoder.blocks_[0].basis)
         layer = cls(len(knots), encoder.size, family=family, degree=encoder.degree, knots=knots, **settings)
         return layer.set_range(*encoder.domain_.T)
@@ -450,7 +454,7 @@ class PiecewiseLinearEncoding(_Encoding):
         Parameters are those of `SplineEncoding.from_encoder`. Every feature has as many columns as the feature with the
         most bins, or as the encoder's `size` if that is larger.
         """
-        scaled = scaled_knots_of(encoder)
+        scaled = _knots_of(encoder, "PiecewiseLinearEncoder", "SplineEncoding for SplineEncoder")
         sizes = [len(knots) + 1 for knots in scaled]
         layer = cls(len(scaled), sizes, knots=scaled, learnable=learnable, missing=encoder.missing)
         layer.size = max(layer.size, 0 if encoder.adaptive else encoder.size)
@@ -494,6 +498,17 @@ def _initial_breaks(knots: Any, n_knots: Sequence[int], n_members: int | None) -
             raise argument_error("knots", f"increase strictly between 0 and 1 for feature {feature}", row)
         breaks[..., feature, 1 : count + 1] = torch.from_numpy(row)
     return breaks
+
+
+def _knots_of(encoder: Any, kind: str, other: str) -> list[npt.NDArray[np.float64]]:
+    """Return the knots of an encoder that a layer can take the place of, on its range scaled to [0, 1]."""
+    if type(encoder).__name__ != kind:
+        hint = f"There is also {other}; other encoders transform the table in front of the network."
+        raise type_error("encoder", f"be a fitted {kind}", encoder, hint)
+    if encoder.extrapolation != "clip" and not encoder.blocks_[0].basis.is_cyclic:
+        hint = "Layers move values outside the range to its end: fit the encoder with extrapolation='clip'."
+        raise argument_error("extrapolation", "be 'clip' in a layer", encoder.extrapolation, hint)
+    return scaled_knots_of(encoder)
 
 
 def scaled_knots_of(encoder: Any) -> list[npt.NDArray[np.float64]]:

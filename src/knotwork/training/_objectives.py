@@ -173,6 +173,10 @@ class Objective(ABC):
         return {"name": self.name, "settings": plain}
 
 
+ROUNDING = 1e-15
+"""Share of the largest value of a target that may be rounding errors."""
+
+
 def column_units(objective: Objective, units: Units) -> Units:
     """Return origin and size of each prediction, of shape (n_members, n_predictions), from those of the targets."""
     shift, scale = (values.view(len(values), -1, 1) for values in units)
@@ -227,8 +231,8 @@ def target_units(objective: Objective, target: Tensor, counts: Tensor) -> Units:
     largest = torch.where(known, target.abs(), 0.0).amax(dim=1).clamp(min=1e-300)
     target = torch.where(known, target / largest[:, None], 0.0)  # so that no square overflows
     shift, scale = objective.units(target, known)
-    # A spread of rounding errors is a constant target.
-    return shift * largest, torch.where(scale > 1e-15, scale * largest, 1.0)
+    # A spread of rounding errors is a constant target: with a unit as small as that, every network predicts it.
+    return shift * largest, torch.where(scale > ROUNDING, scale * largest, (ROUNDING * largest).clamp(min=1e-300))
 
 
 def _mean_and_deviation(target: Tensor, known: Tensor) -> Units:

@@ -1,0 +1,150 @@
+"""What was found by attacking the library: paths, servers and modes of Python that are out of the ordinary."""
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import knotwork as kw
+from knotwork._files import check_writable, write_atomically
+from knotwork.compare._run import _command
+from knotwork.datasets import _fetching
+from knotwork.errors import PersistenceError
+
+RANDOM = np.random.default_rng(0)
+X = pd.DataFrame({"a": RANDOM.normal(size=80), "b": RANDOM.uniform(size=80)})
+TINY = {"encoding": "Std", "training": kw.TrainingConfig(max_epochs=1), "random_state": 0, "device": "cpu"}
+
+
+def test_a_model_at_a_path_that_is_not_utf_8(tmp_path):
+    path = tmp_path / os.fsdecode(b"b\xe4d.knotwork")
+    kw.TabularRegressor(**TINY).fit(X, X["a"]).save(path)
+    with pytest.raises(PersistenceError, match="a name that is not UTF-8, which safetensors cannot open. Rename it"):
+        kw.load(path)
+    path.rename(tmp_path / "good.knotwork")
+    assert kw.load(tmp_path / "good.knotwork", device="cpu").predict(X).shape == (80,)
+
+
+def test_pages_have_names_that_are_not_utf_8(tmp_path):
+    from knotwork.compare._page import write_text
+
+    write_text(tmp_path / "page.html", os.fsdecode(b"b\xe4d.csv"))
+    assert (tmp_path / "page.html").read_text() == "b\\udce4d.csv"
+
+
+def test_the_printed_command_is_one_for_the_shell(tmp_path):
+    path = tmp_path / "my models; rm x" / "model.knotwork"
+    told = subprocess.run(["sh", "-c", f"printf '%s|' {_command(path)}"], capture_output=True, text=True, check=True)
+    assert told.stdout == f"knotwork|predict|{path}|new_rows.csv|"
+
+
+def test_a_file_that_cannot_be_written_is_noticed_before_the_work(tmp_path):
+    check_writable(tmp_path / "new" / "model.knotwork")
+    assert list((tmp_path / "new").iterdir()) == []
+    with pytest.raises(OSError, match="File name too long"):
+        check_writable(tmp_path / ("x" * 240) / "y" / ("z" * 240))
+
+
+def test_an_error_while_writing_names_the_file(tmp_path):
+    def full(file):
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match=r"No space left on device: '.*note.txt'"):
+        write_atomically(tmp_path / "note.txt", full)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no named pipes")
+def test_a_pipe_is_no_file(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ValueError, match="be a file, not a pipe or a device"):
+        kw._checks.check_file(tmp_path / "pipe", "table")
+
+
+def test_without_docstrings_lightgbm_is_refused_in_a_sentence():
+    code = (
+        "import numpy as np, knotwork as kw\n"
+        "x = np.arange(90.0)[:, None]\n"
+        "try:\n    kw.make_encoder('BS-LGBM', size=7).fit(x, x[:, 0])\n"
+        "except ImportError as error:\n    print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-OO", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "" or "without docstrings, which python -OO and PYTHONOPTIMIZE=2 leave out" in done.stdout
+
+
+def test_a_server_that_sends_byte_after_byte_is_given_up(monkeypatch):
+    """Each byte arrives in time, all of them never would."""
+    monkeypatch.setattr(_fetching, "LONGEST", 0.3)
+    server, stop = socket.create_server(("127.0.0.1", 0)), threading.Event()
+
+    def send():
+        connection, _ = server.accept()
+        with connection:
+            connection.recv(4096)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+            while not stop.wait(0.02):
+                try:
+                    connection.sendall(b"x")
+                except OSError:
+                    return
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    try:
+        with pytest.raises(_fetching._ArchiveError, match="not sent the whole archive in 0 seconds"):
+            _fetching._download(f"http://127.0.0.1:{server.getsockname()[1]}/table.zip")
+    finally:
+        stop.set()
+        thread.join()
+        server.close()
+
+
+def test_scikit_learn_takes_the_settings_of_a_download(monkeypatch):
+    """Its checks of parameters refuse some in new versions."""
+    seen = {}
+    monkeypatch.setattr(_fetching, "fetch_openml", lambda **given: seen.update(given) or SimpleNamespace(data=X))
+    _fetching._fetch_openml(SimpleNamespace(data_id=1), SimpleNamespace(key="x"))
+    from sklearn.datasets import fetch_openml
+    from sklearn.utils._param_validation import validate_parameter_constraints
+
+    constraints = fetch_openml._skl_parameter_constraints
+    validate_parameter_constraints(constraints, seen, caller_name="fetch_openml")
+
+
+@pytest.mark.parametrize("target", [0.0, 7.5, -1e300])
+def test_a_constant_target_is_predicted_exactly(target):
+    model = kw.TabularRegressor(**TINY).fit(X, np.full(80, target))
+    np.testing.assert_allclose(model.predict(X + 3.0), target, rtol=1e-12, atol=1e-12)
+
+
+def test_predictions_need_no_column_that_the_model_ignores(tmp_path):
+    from knotwork.compare import predict_table
+
+    table = X.assign(customer_id=np.arange(80))
+    model = kw.TabularRegressor(**TINY)
+    with pytest.warns(UserWarning, match="'customer_id' is ignored"):
+        model.fit(table, X["a"])
+    model.save(tmp_path / "model.knotwork")
+    X.to_csv(tmp_path / "new.csv", index=False)
+    made = predict_table(tmp_path / "model.knotwork", tmp_path / "new.csv", out=tmp_path / "out.csv")
+    np.testing.assert_allclose(made["prediction"], model.predict(table), rtol=1e-6)
+
+
+def test_columns_with_a_shape_are_in_no_pair():
+    y = X["a"] - 3 * X["a"] * X["b"]
+    model = kw.AdditiveRegressor(monotone={"a": "increasing"}, pairs=1).fit(X, y)
+    assert model.term_names_ == ["a", "b"]
+    with pytest.raises(ValueError, match="name no columns of monotone or curvature, got pairs='a'"):
+        kw.AdditiveRegressor(monotone={"a": "increasing"}, pairs=[("a", "b")]).fit(X, y)
+
+
+@pytest.mark.parametrize("values", [5e-324 * np.arange(80), np.append(np.zeros(79), 5e-324), 1e-310 * X["a"]])
+def test_numbers_near_the_smallest_are_a_column(values):
+    model = kw.AdditiveRegressor().fit(np.column_stack([values, X["b"]]), X["b"])
+    assert model.score(np.column_stack([values, X["b"]]), X["b"]) > 0.99
