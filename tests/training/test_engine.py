@@ -453,10 +453,11 @@ def test_an_embedded_member_alone_and_in_a_stack_is_the_same(name, embedding):
     table = make_table(seed=1)  # with seed 0 rounding switches a ReLU of one member, in the last epoch
     mixed = [replace(member, embedding=Embedding.parse(embedding)) for member in make_mixed(table)]
     others = [make_member(table, "PLR", seed=1), make_member(table, "BS-Q", seed=2)]
-    together = train(table, [*mixed, *others], SMALL[name], FAST, device="cpu")
+    config = replace(FAST, max_epochs=4)  # rounding grows with every step
+    together = train(table, [*mixed, *others], SMALL[name], config, device="cpu")
     assert len(together.pieces) == 3, "members of different embeddings share a stack"
     for place in (0, 2, 8, 9, 12, 13):  # only scaled, so that its blocks are padded; PLE; Robust; Cosine; a mix; PLR
-        alone = train(table, [[*mixed, *others][place]], SMALL[name], FAST, device="cpu")
+        alone = train(table, [[*mixed, *others][place]], SMALL[name], config, device="cpu")
         same(together.histories[place], alone.histories[0])
 
 

@@ -141,7 +141,7 @@ class Cells:
         labels, _ = self._distinct()
         if self.kind in ("text", "mixed"):
             return tuple(sorted({_text(label) for label in labels}))
-        return tuple(sorted(labels if self.kind == "boolean" else {_number(label) for label in labels}))
+        return tuple(sorted(labels if self.kind == "boolean" else {_rounded(label) for label in labels}))
 
     def refuse_moments(self, label: str) -> None:
         """Raise an error that names the column if it holds dates, times or durations."""
@@ -397,14 +397,20 @@ DIGITS = 14
 def _number(value: Any) -> int | float:
     """Return a whole number as an int and any other as a float, so that equal numbers are written alike."""
     if isinstance(value, float):
-        rounded = value if value.is_integer() or not isfinite(value) else float(f"{value:.{DIGITS}g}")
-        return int(rounded) if rounded.is_integer() and abs(rounded) <= 2**53 else rounded
+        return int(value) if value.is_integer() and abs(value) <= 2**53 else value
     return int(value)
+
+
+def _rounded(value: Any) -> int | float:
+    """Return a number as a category: those that differ by rounding are one."""
+    if isinstance(value, float) and isfinite(value) and not value.is_integer():
+        return _number(float(f"{value:.{DIGITS}g}"))
+    return _number(value)
 
 
 def _alike(label: Label) -> Label:
     """Return a label as `Cells.categories` has it."""
-    return _number(label) if isinstance(label, float) else label
+    return _rounded(label) if isinstance(label, float) else label
 
 
 def same_kind(labels: Iterable[Label], kind: str) -> set[Label]:
@@ -419,7 +425,7 @@ def same_kind(labels: Iterable[Label], kind: str) -> set[Label]:
 def _text(label: Label) -> str:
     """Return a label as text; whole numbers have no decimal point, because missing values turn integers into floats."""
     if isinstance(label, float):
-        return repr(_number(label))
+        return repr(_rounded(label))
     return str.__str__(label) if isinstance(label, str) else str(label)  # a subclass of str may print otherwise
 
 

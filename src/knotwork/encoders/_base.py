@@ -51,6 +51,9 @@ from knotwork.knots._placements import describe
 
 __all__ = ["MISSING", "Encoder", "count_threads"]
 
+FEW_VALUES = 50_000
+"""Up to so many values, columns whose knots need no target are fitted faster than threads begin."""
+
 MISSING = {
     "zeros": "a missing value gives a block of zeros",
     "indicator": "the same, and each block has one more column, which is 1 where the value is missing",
@@ -195,7 +198,7 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
             block = self.fit_column(column, target, seed=seeds[index], index=index)
             return block, count_values(column.distinct, column.weights)
 
-        self._set_fitted(fit_one)
+        self._set_fitted(fit_one, n_values=values.size)
         self._learn_rows(values, target, weights)
         return self
 
@@ -359,10 +362,14 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
         self._sketch = None  # knots and domains are all that a fitted encoder needs
         return self
 
-    def _set_fitted(self, fit_one: Callable[[int], tuple[Block, Histogram]]) -> None:
-        """Fit all columns by a function of their places."""
-        jobs = Parallel(n_jobs=count_threads(self.n_jobs), prefer="threads")
-        blocks, histograms = zip(*jobs(delayed(fit_one)(index) for index in range(self.n_features_in_)), strict=True)
+    def _set_fitted(self, fit_one: Callable[[int], tuple[Block, Histogram]], *, n_values: int | None = None) -> None:
+        """Fit all columns by a function of their places; in threads, unless there are few values to fit."""
+        places = range(self.n_features_in_)
+        if n_values is not None and n_values < FEW_VALUES and not self._supervised:
+            fitted = [fit_one(index) for index in places]
+        else:
+            fitted = Parallel(n_jobs=count_threads(self.n_jobs), prefer="threads")(map(delayed(fit_one), places))
+        blocks, histograms = zip(*fitted, strict=True)
         self.blocks_, self._histograms = list(blocks), list(histograms)
 
     def transform(self, X: Any) -> Any:
