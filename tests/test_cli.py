@@ -51,7 +51,7 @@ def test_demo_is_a_study_that_ends_in_a_report(small):
     for word in ("sk_diabetes", "BS-Grad-U", "18"):
         assert word in text
     assert len(load_results(small)) == 3 * 3 * 2
-    gain = r"largest gain of an encoding over scaling \(Std\): .* on sk_(diabetes: NRMSE|iris: AUC|wine: AUC) \d"
+    gain = r"largest gain of an encoding over scaling alone \(Std\): .* on sk_(diabetes: NRMSE|iris: AUC|wine: AUC) \d"
     assert re.search(gain, result.output)
     explorer = Path(re.search(r"^Explorer: (.*)$", result.output, flags=re.MULTILINE).group(1))
     assert explorer == small / "explore.html"

@@ -114,8 +114,8 @@ def demo(out: Annotated[Path, typer.Option(help="Folder for records and pages.")
     typer.echo(
         f"{summary.n_ok + summary.n_before:,} networks, {summary.n_failed:,} failed, in {summary.seconds:.0f} s."
     )
-    for line in best[:1]:
-        typer.echo(f"The largest gain of an encoding over scaling (Std): {line}")
+    if best:
+        typer.echo(f"The largest gain of an encoding over scaling alone (Std): {best[0]}")
     typer.echo(f"Report: {page}\nExplorer: {explorer.resolve()}")
 
 

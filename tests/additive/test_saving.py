@@ -16,7 +16,7 @@ X = pd.DataFrame({"a": RANDOM.normal(size=150), "b": RANDOM.choice(["x", "y", "z
 X.loc[::5, "c"] = np.nan
 Y = X["a"] ** 2 + (X["b"] == "x") + X["c"].fillna(2.0)
 MODELS = {
-    "numbers": kw.AdditiveRegressor(pairs=[("a", "b"), ("a", "c")], monotone={"a": "increasing"}).fit(X, Y),
+    "numbers": kw.AdditiveRegressor(pairs=[("b", "c")], monotone={"a": "increasing"}).fit(X, Y),
     "two classes": kw.AdditiveClassifier(size=8).fit(X, np.where(Y > 1, "high", "low")),
     "three classes": kw.AdditiveClassifier(categorical=["b"]).fit(X, np.digitize(Y, [0.5, 2.0])),
     "an array": kw.AdditiveRegressor(curvature={0: "convex"}).fit(X[["a", "c"]].to_numpy(), Y),

@@ -121,6 +121,19 @@ def test_records_from_before_a_column_was_added_count(tmp_path):
     assert frame["variant"].isna().to_dict() == {"a": True, "b": True, "c": False}
 
 
+def test_epochs_of_older_records_count_from_1_too(tmp_path):
+    """Up to version 0.2.0 they counted from 0, and the metadata did not say how."""
+    write_records(tmp_path, "new", [row("new", best_epoch=7)])
+    write_records(tmp_path, "old", [row("old", best_epoch=7)])
+    path = tmp_path / "records" / "old.parquet"
+    table = pq.read_table(path)
+    kept = {name: text for name, text in table.schema.metadata.items() if name != b"first_epoch"}
+    write_unsealed(path, table.replace_schema_metadata(kept))
+    for _ in range(2):  # the second time from the consolidated file
+        assert dict(load_results(tmp_path)[["key", "best_epoch"]].to_numpy()) == {"new": 7, "old": 8}
+        consolidate(tmp_path)
+
+
 def test_a_record_of_another_version_is_named(tmp_path):
     path = write_records(tmp_path, "a", [row("a")])
     table = pq.read_table(path)

@@ -4,7 +4,7 @@ import io
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -208,6 +208,7 @@ def _pdf(figure: Figure) -> bytes:
     return buffer.getvalue()
 
 
+@cache
 def page_template(name: str) -> Any:
     """Return a template of the folder ``templates``; its method ``render`` returns a page."""
     environment = Environment(

@@ -173,10 +173,6 @@ class Objective(ABC):
         return {"name": self.name, "settings": plain}
 
 
-ROUNDING = 1e-15
-"""Share of the largest value of a target that may be rounding errors."""
-
-
 def column_units(objective: Objective, units: Units) -> Units:
     """Return origin and size of each prediction, of shape (n_members, n_predictions), from those of the targets."""
     shift, scale = (values.view(len(values), -1, 1) for values in units)
@@ -232,7 +228,7 @@ def target_units(objective: Objective, target: Tensor, counts: Tensor) -> Units:
     target = torch.where(known, target / largest[:, None], 0.0)  # so that no square overflows
     shift, scale = objective.units(target, known)
     # A spread of rounding errors is a constant target: with a unit as small as that, every network predicts it.
-    return shift * largest, torch.where(scale > ROUNDING, scale * largest, (ROUNDING * largest).clamp(min=1e-300))
+    return shift * largest, torch.where(scale > 1e-15, scale * largest, (1e-15 * largest).clamp(min=1e-300))
 
 
 def _mean_and_deviation(target: Tensor, known: Tensor) -> Units:
