@@ -67,6 +67,7 @@ def test_a_pipe_is_no_file(tmp_path):
         kw._checks.check_file(tmp_path / "pipe", "table")
 
 
+@pytest.mark.slow
 def test_without_docstrings_lightgbm_is_refused_in_a_sentence():
     code = (
         "import numpy as np, knotwork as kw\n"

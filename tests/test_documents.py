@@ -57,7 +57,7 @@ def registries():
             del table[name]
 
 
-LONG = {"choosing.md", "interactions.md", "tables_on_a_cluster.md", "tour.md"}
+LONG = {"choosing.md", "additive.md", "explore.md", "interactions.md", "tables_on_a_cluster.md", "tour.md"}
 """Pages of which other tests cover the parts; their networks are trained by `make test-all` only."""
 
 

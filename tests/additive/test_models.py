@@ -107,9 +107,9 @@ def test_better_than_a_ridge_on_the_same_splines():
     assert additive > ridge.score(test[names], Y[1000:]) + 0.005
 
 
-@pytest.mark.parametrize("kind", [kw.AdditiveRegressor, kw.AdditiveClassifier])
 @pytest.mark.parametrize("rising", [None, "increasing", "decreasing"])
 @pytest.mark.parametrize("bending", [None, "convex", "concave"])
+@pytest.mark.parametrize("kind", [kw.AdditiveRegressor, pytest.param(kw.AdditiveClassifier, marks=pytest.mark.slow)])
 def test_shapes_hold_whatever_the_data_say(kind, rising, bending):
     given = {
         "monotone": None if rising is None else {"wave": rising},

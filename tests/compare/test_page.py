@@ -56,7 +56,7 @@ def plain(tmp_path_factory):
     return make_page(tmp_path_factory.mktemp("plain"), banners=["18 networks reached the cap of epochs."])
 
 
-@pytest.fixture(scope="module", params=[0, 9])
+@pytest.fixture(scope="module", params=[0, pytest.param(9, marks=pytest.mark.slow)])
 def hostile(tmp_path_factory, request):
     """Pages of numbers and of nine classes, all of whose names are hostile."""
     folder, n_classes = tmp_path_factory.mktemp("hostile"), request.param
@@ -108,6 +108,7 @@ def test_figures_are_drawn_for_a_phone(plain):
         assert desk.evaluate(seen)
 
 
+@pytest.mark.slow  # the pages of the tests above have the same style of print
 @NEEDS_CHROMIUM
 def test_the_print_is_a_brief_and_has_details_on_request(tmp_path):
     names = tuple(f"column number {i}" for i in range(14))

@@ -26,6 +26,15 @@ DRAWS_FREQUENCIES = {"Periodic", "Cosine"}
 """Encodings with random frequencies, which are drawn for the columns in their order."""
 
 
+SIMILAR = ("MS-", "NS-", "RBF-", "TPS-", "IS-", "CS-U", "CS-CART", "CS-LGBM")
+"""Families with the knots of B-splines."""
+
+
+def cases(names):
+    """Return fits; those of similar families are slow tests."""
+    return [pytest.param(name, marks=pytest.mark.slow) if name.startswith(SIMILAR) else name for name in names]
+
+
 def check_same(got, expected, *, tolerance=1e-9):
     assert got.keys() == expected.keys()
     for part, values in expected.items():
@@ -65,7 +74,7 @@ CHANGES = {"permuted rows": permuted, "other rounding": computed_otherwise, "noi
 
 
 @pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("name", FITS)
+@pytest.mark.parametrize("name", cases(FITS))
 def test_rows_and_rounding(name, change, expected):
     if change == "permuted rows" and name in DRAWS_ROWS:
         pytest.skip("rows are drawn by their order")
@@ -76,7 +85,7 @@ def test_rows_and_rounding(name, change, expected):
     check_same(FITS[name](changed), expected(name))
 
 
-@pytest.mark.parametrize("name", [name for name in FITS if name not in DRAWS_FREQUENCIES])
+@pytest.mark.parametrize("name", cases(name for name in FITS if name not in DRAWS_FREQUENCIES))
 def test_the_order_of_the_columns(name):
     """Of two equal columns the first is taken, so that here they are not equal."""
     task = task_of(name)
@@ -95,7 +104,7 @@ def test_the_order_of_the_columns(name):
     check_same(renamed, FITS[name](task))
 
 
-@pytest.mark.parametrize("name", [name for name in FITS if name not in DRAWS_ROWS])
+@pytest.mark.parametrize("name", cases(name for name in FITS if name not in DRAWS_ROWS))
 def test_weights_are_repeated_rows(name):
     task = task_of(name)
     weights = np.random.default_rng(1).integers(0, 4, len(task.y))
@@ -104,7 +113,7 @@ def test_weights_are_repeated_rows(name):
     check_same(got, wanted)
 
 
-@pytest.mark.parametrize("name", FITS)
+@pytest.mark.parametrize("name", cases(FITS))
 def test_single_and_double_precision_of_the_same_numbers(name):
     task = task_of(name)
     single = task._replace(X=task.X.astype(np.float32))
@@ -112,7 +121,7 @@ def test_single_and_double_precision_of_the_same_numbers(name):
 
 
 @pytest.mark.parametrize("n_threads", [1, 2])
-@pytest.mark.parametrize("name", FITS)
+@pytest.mark.parametrize("name", cases(FITS))
 def test_the_number_of_threads(name, n_threads, expected):
     with threadpool_limits(n_threads):
         check_same(FITS[name](task_of(name)), expected(name))
@@ -122,7 +131,9 @@ def test_the_number_of_threads(name, n_threads, expected):
     not any(each["internal_api"] == "openblas" for each in threadpool_info()),
     reason="NumPy was built without OpenBLAS, whose kernels can be chosen",
 )
-@pytest.mark.parametrize("kernel", ["Nehalem", "Haswell", "Zen"])
+@pytest.mark.parametrize(
+    "kernel", ["Nehalem", *(pytest.param(name, marks=pytest.mark.slow) for name in ("Haswell", "Zen"))]
+)
 def test_another_blas(kernel, expected, tmp_path):
     """Kernels of other processors, which add in another order; one thread where this process has all."""
     path = tmp_path / "models.npz"

@@ -202,7 +202,10 @@ def archive_of(key, frame):  # noqa: PLR0911 - one case after the other
     return zipped(**{SOURCES[key].members[0]: as_csv(frame.assign(other=1))})
 
 
-@pytest.mark.parametrize("key", [key for key, source in SOURCES.items() if isinstance(source, UCIArchive)])
+ARCHIVES = [key for key, source in SOURCES.items() if isinstance(source, UCIArchive)]
+
+
+@pytest.mark.parametrize("key", [*ARCHIVES[:3], *(pytest.param(key, marks=pytest.mark.slow) for key in ARCHIVES[3:])])
 def test_recipes_give_back_the_real_tables(data_folder, server, key):
     source, frame = SOURCES[key], pd.read_parquet(data_folder / f"{key}.parquet")
     server[f"/static/public/{source.dataset_id}/{source.archive}.zip"] = (200, archive_of(key, frame))

@@ -246,7 +246,7 @@ def test_the_protocol_of_the_paper_trains(frame, target):
     assert len(history["loss"]) > 15
 
 
-@pytest.mark.parametrize("kind", ESTIMATORS)
+@pytest.mark.parametrize("kind", [ESTIMATORS[0], pytest.param(ESTIMATORS[1], marks=pytest.mark.slow)])
 def test_realmlp_is_trained_by_its_settings(kind, frame, target):
     backbone = RealMLPConfig(widths=(16, 16))
     frame, target = frame[:80], target[:80]  # 256 epochs

@@ -119,6 +119,7 @@ def test_default_regressors_learn():
     estimator_checks.check_regressors_train("TabularRegressor", kw.TabularRegressor(random_state=0))
 
 
+@pytest.mark.slow  # test_journeys.py fits and scores both estimators with effort="fast"
 def test_default_classifiers_learn():
     """What scikit-learn's check of training asks for, which fits twice and takes long."""
     X, y = make_blobs(n_samples=90, centers=3, random_state=0)

@@ -264,6 +264,7 @@ def test_every_choice_has_its_knots(fresh, family):
         assert encoder.size == size
 
 
+@pytest.mark.slow  # what they end in is compared in other tests
 def test_placements_and_learning_are_animated(page):
     """Knots pass through places between the old and the new ones, in order."""
     # The page sees a clock on which a frame takes 40 ms, so that a busy machine shows the same as an idle one.
@@ -391,7 +392,7 @@ def visit_all_columns(opened):
 
 
 @pytest.mark.usefixtures("no_learning")
-@pytest.mark.parametrize("task", ["regression", "classification"])
+@pytest.mark.parametrize("task", ["regression", pytest.param("classification", marks=pytest.mark.slow)])
 def test_difficult_columns(tmp_path, task):
     X, y = difficult_table()
     target = y if task == "regression" else y.gt(0).map({True: "yes", False: "no"})

@@ -46,6 +46,7 @@ def files(tmp_path_factory):
     return [*(folder / name for name in FRESH), *SAVED]
 
 
+@pytest.mark.slow  # tests/estimators/test_damaged_files.py has one case of each kind
 def test_damaged_model_files(files, tmp_path):
     failures, counts = [], {"refused": 0, "the same": 0, "loaded": 0}
     path = tmp_path / "damaged"

@@ -126,6 +126,7 @@ def verdict(answer, expected, path):
     return f"rows lost in silence: {silent}" if silent else ""
 
 
+@pytest.mark.slow  # tests/study/test_damaged_files.py has a file of each kind that is cut, changed or emptied
 @pytest.mark.parametrize("seeds", CASES)
 def test_damaged_study_files(study, tmp_path, seeds):
     failures, counts = [], dict.fromkeys(FOLDERS, 0)

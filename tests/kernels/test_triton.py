@@ -23,7 +23,7 @@ FILES = {
     torch.cuda.is_available() or os.environ.get("TRITON_INTERPRET") == "1",
     reason="Triton runs on the GPU, or is interpreted already",
 )
-@pytest.mark.parametrize("way", FILES)
+@pytest.mark.parametrize("way", ["interpreted", pytest.param("compiled", marks=pytest.mark.slow)])
 def test_triton_kernels(way):
     if importlib.util.find_spec("triton") is None:
         pytest.skip("Triton is not installed: its kernels are not tested here (pip install triton)")

@@ -55,7 +55,7 @@ def test_an_error_would_be_seen(tmp_path):
         assert opened.problems
 
 
-@pytest.mark.parametrize("i", [0, 5])
+@pytest.mark.parametrize("i", [0, pytest.param(5, marks=pytest.mark.slow)])
 def test_a_click_sorts_and_another_reverses(browser, i):
     before = column(browser, i)
     browser.click(head(i))

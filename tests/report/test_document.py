@@ -180,7 +180,9 @@ HARD = {
 
 
 @pytest.mark.usefixtures("no_pdf")
-@pytest.mark.parametrize("name", HARD)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (place % 2)) for place, name in enumerate(HARD)]
+)
 def test_reports_of_hard_cases_name_the_gaps(name, tmp_path):
     make, words = HARD[name]
     assert words in report(make(), tmp_path).text
