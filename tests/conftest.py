@@ -29,12 +29,22 @@ def data_folder():
     return DATA
 
 
+N_SLOW = pytest.StashKey[int]()
+"""Number of tests that were not run because they are slow."""
+
+
 def pytest_collection_modifyitems(config, items):
-    if EVERYTHING:
-        return
-    slow = [item for item in items if item.get_closest_marker("slow")]
+    slow = [] if EVERYTHING else [item for item in items if item.get_closest_marker("slow")]
     config.hook.pytest_deselected(items=slow)
     items[:] = [item for item in items if item not in set(slow)]
+    config.stash[N_SLOW] = len(slow)
+    if hasattr(config, "workeroutput"):  # a process of pytest-xdist
+        config.workeroutput["n_slow"] = len(slow)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node):
+    node.config.stash[N_SLOW] = getattr(node, "workeroutput", {}).get("n_slow", 0)
 
 
 @pytest.fixture
@@ -52,6 +62,8 @@ def pytest_terminal_summary(terminalreporter):
     if CHROMIUM is None:
         terminalreporter.section("CHROMIUM IS MISSING", red=True, bold=True)
         terminalreporter.line("No page was opened in a browser. Install Chromium: apt-get install chromium.")
-    if not EVERYTHING:
+    n_slow = terminalreporter.config.stash.get(N_SLOW, 0)
+    if n_slow:
         terminalreporter.section("SLOW TESTS", yellow=True, bold=True)
-        terminalreporter.line("Tests marked as slow did not run: further cases, large kernels, Ray. Run make test-all.")
+        text = "tests marked as slow did not run: further cases, large kernels, Ray, fuzzing. make test-all runs them."
+        terminalreporter.line(f"{n_slow:,} {text}")
