@@ -58,7 +58,7 @@ def describe_best(records: pd.DataFrame, reference: str = "Std") -> list[str]:
                 lines.append((0.0, f"{reference} is best on {dataset}: {score.label} {scores[best]}."))
                 continue
             errors = {name: means[name] if score.lower_is_better else 1.0 - means[name] for name in scores}
-            gain = 1.0 - errors[best] / errors[reference]
+            gain = 1.0 - errors[best] / max(errors[reference], 1e-300)
             text = f"{best} has {gain:.0%} less error than {reference} on {dataset}".replace("%", " %")
             lines.append((gain, f"{text}: {score.label} {scores[best]} and {scores[reference]}."))
     return [line for _, line in sorted(lines, key=lambda pair: -pair[0])]
