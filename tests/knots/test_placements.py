@@ -283,3 +283,10 @@ def test_fixed_knots_are_returned_in_order_and_checked():
         FixedPlacement([2.0, 12.0])(column, 2)
     with pytest.raises(ArgumentError, match="be a sequence of numbers"):
         FixedPlacement(["a"])
+
+
+def test_ties_are_completed_by_the_middle_values_of_the_widest_gaps():
+    """Of the values 1 to 8 between the ends first 4, then 6 of 5 to 8, then 2 of 1 to 3."""
+    column = Column.from_values(np.concatenate([np.zeros(90), np.arange(1.0, 10.0)]))
+    for n_knots, expected in ((1, [4.0]), (2, [4.0, 6.0]), (3, [2.0, 4.0, 6.0])):
+        np.testing.assert_array_equal(complete(np.empty(0), column, n_knots), expected)
