@@ -126,3 +126,13 @@ def test_wrong_arguments():
         kw.find_pairs(X, X[:, 0], 0)
     with pytest.raises(ArgumentError, match="y must have as many values as X has rows, 50"):
         kw.find_pairs(X, X[:20, 0])
+
+
+def test_the_unit_of_weights_has_no_effect():
+    random = np.random.default_rng(0)
+    X, weights = random.uniform(-1.0, 1.0, size=(400, 3)), random.uniform(0.5, 1.5, 400)
+    y = X[:, 0] + 3.0 * X[:, 1] * X[:, 2] + random.normal(size=400)
+    one, other = (kw.find_pairs(X, y, n_pairs=3, sample_weight=unit * weights) for unit in (1.0, 0.07))
+    assert [pair.columns for pair in one] == [pair.columns for pair in other]
+    np.testing.assert_allclose([pair.gain for pair in one], [pair.gain for pair in other])
+    np.testing.assert_allclose([pair.z for pair in one], [pair.z for pair in other])
