@@ -40,8 +40,8 @@ def test_pages_have_names_that_are_not_utf_8(tmp_path):
 
 def test_the_printed_command_is_one_for_the_shell(tmp_path):
     path = tmp_path / "my models; rm x" / "model.knotwork"
-    told = subprocess.run(["sh", "-c", f"printf '%s|' {_command(path)}"], capture_output=True, text=True, check=True)
-    assert told.stdout == f"knotwork|predict|{path}|new_rows.csv|"
+    done = subprocess.run(["sh", "-c", f"printf '%s|' {_command(path)}"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"knotwork|predict|{path}|new_rows.csv|"
 
 
 def test_a_file_that_cannot_be_written_is_noticed_before_the_work(tmp_path):

@@ -339,13 +339,13 @@ def test_a_backbone_without_traits_is_refused(monkeypatch):
 @cache
 def texts_by_file():
     """Return the texts in the code of each file of the package, docstrings apart."""
-    root, found = Path(kw.__file__).parent, {}
+    root, texts = Path(kw.__file__).parent, {}
     for path in root.rglob("*.py"):
         nodes = list(ast.walk(ast.parse(path.read_text())))
         docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
         constants = (node for node in nodes if isinstance(node, ast.Constant) and id(node) not in docstrings)
-        found[path.relative_to(root).as_posix()] = {node.value for node in constants if isinstance(node.value, str)}
-    return found
+        texts[path.relative_to(root).as_posix()] = {node.value for node in constants if isinstance(node.value, str)}
+    return texts
 
 
 def spelled_in(name):

@@ -5,6 +5,7 @@ import sys
 import warnings
 from collections.abc import Collection, Iterable
 from difflib import get_close_matches
+from importlib import import_module
 from importlib.util import find_spec
 from numbers import Integral
 from os import PathLike
@@ -25,6 +26,7 @@ __all__ = [
     "check_int",
     "check_part",
     "listed",
+    "load_lightgbm",
     "nearest",
     "printable",
     "shown",
@@ -173,6 +175,17 @@ def check_installed(subject: str, extra: str, *packages: str, hint: str = "") ->
         if find_spec(package) is None:
             sentence = f'{subject} needs {package}: pip install "knotwork[{extra}]"'
             raise MissingPackageError(f"{sentence}. {hint}" if hint else sentence, name=package)
+
+
+def load_lightgbm(subject: str, *, hint: str = "") -> Any:
+    """Return the module lightgbm, which is optional, and slow to import; without it `subject` is an error."""
+    check_installed(subject, "lightgbm", "lightgbm", hint=hint)
+    try:
+        return import_module("lightgbm")
+    except AttributeError as error:  # of docstrings that are missing
+        reason = "LightGBM cannot be imported without docstrings, which python -OO and PYTHONOPTIMIZE=2 leave out"
+        text = f"{subject} needs lightgbm: {reason}. Use python -O at most. {hint}"
+        raise MissingPackageError(text.strip()) from error
 
 
 def check_part(module: str, subject: str | None = None) -> None:

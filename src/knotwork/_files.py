@@ -91,7 +91,7 @@ def write_together(files: Mapping[str | os.PathLike[str], Write]) -> None:
                     file.flush()
                     os.fsync(file.fileno())
             except OSError as error:
-                if error.filename is None:  # as of a full disk
+                if error.errno is not None and error.filename is None:  # as of a full disk
                     raise OSError(error.errno, error.strerror, str(target)) from error
                 raise
         for beside, target in renames.items():

@@ -8,7 +8,7 @@ from scipy.special import expit, softmax
 from knotwork._preparation.columns import Table
 from knotwork.additive import _fitting
 from knotwork.additive._fitting import Design, fit_classes, fit_numbers
-from knotwork.additive._terms import Category, Curve, Shape, Surface, Ties, summary
+from knotwork.additive._terms import Category, Curve, Shape, Surface, Ties
 from knotwork.knots import Column
 
 RANDOM = np.random.default_rng(0)
@@ -65,7 +65,7 @@ def test_ties_and_known_products_change_nothing(monkeypatch):
     monkeypatch.setattr(_fitting, "ROWS_AT_ONCE", 200)
     rounded = np.column_stack([np.round(X[:, 0]), X[:, 1], np.round(3 * X[:, 1])])
     table = Table(rounded, CODES)
-    columns = [summary(column, WEIGHTS) for column in rounded.T]
+    columns = [Column.from_values(column, WEIGHTS, with_rows=False) for column in rounded.T]
     ties = {place: Ties.from_values(rounded[:, place], columns[place]) for place in range(3)}
     assert [each is None for each in ties.values()] == [False, True, False]
     ties = {place: each for place, each in ties.items() if each is not None}

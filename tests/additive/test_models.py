@@ -320,3 +320,25 @@ def is_slow(estimator, check):
 @parametrize_checks([kw.AdditiveRegressor(), kw.AdditiveClassifier(), kw.AdditiveRegressor(pairs=1)], is_slow)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
+
+
+def test_a_column_and_its_copy_in_other_units_share_their_effect():
+    celsius = np.random.default_rng(0).normal(15.0, 5.0, 300)
+    X = np.column_stack([celsius, np.random.default_rng(1).normal(size=300), 1.8 * celsius + 32.0])
+    model = kw.AdditiveRegressor().fit(X, np.sin(celsius / 4.0) + 0.3 * X[:, 1])
+    parts = model.contributions(X).values
+    np.testing.assert_allclose(parts[:, 0], parts[:, 2], atol=1e-8)
+    assert np.ptp(parts[:, 0]) > 0.5
+    solution = model.solutions_[0]
+    np.testing.assert_allclose(solution.smoothing[0], solution.smoothing[2], rtol=1e-12)
+
+
+def test_a_perfect_fit_does_not_hang_on_the_order_of_the_rows():
+    """What is left is 1e-11 of the squares: the difference of two sums of their size has no valid digits."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(300, 2))
+    y = 1e6 * X[:, 0] + 3.0 * np.sin(3.0 * X[:, 1]) + 0.1 * random.normal(size=300)
+    order = random.permutation(300)
+    one, other = (kw.AdditiveRegressor().fit(X[rows], y[rows]).solutions_[0] for rows in (np.arange(300), order))
+    for mine, theirs in zip(one.smoothing, other.smoothing, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-6)

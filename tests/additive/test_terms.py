@@ -5,7 +5,7 @@ import pytest
 from scipy.interpolate import BSpline as ScipySpline
 
 from knotwork._preparation.columns import Table
-from knotwork.additive._terms import Category, Curve, Shape, Surface, summary, without_outliers
+from knotwork.additive._terms import Category, Curve, Shape, Surface, without_outliers
 from knotwork.basis._bspline import local_bsplines
 from knotwork.knots import Column
 
@@ -83,12 +83,12 @@ def test_values_at_knots_and_ends_are_those_of_the_definition(values, degree):
 
 
 def curve_of(x):
-    return Curve.from_column("x", 0, summary(x, np.ones(len(x))), size=9)
+    return Curve.from_column("x", 0, Column.from_values(x), size=9)
 
 
 @pytest.mark.parametrize("weights", [np.ones(400), np.random.default_rng(1).integers(1, 3, 400).astype(float)])
 def test_summaries_are_those_of_columns(weights):
-    column, expected = summary(X[:, 0], weights), Column.from_values(X[:, 0], weights)
+    column, expected = Column.from_values(X[:, 0], weights, with_rows=False), Column.from_values(X[:, 0], weights)
     np.testing.assert_array_equal(column.distinct, expected.distinct)
     np.testing.assert_array_equal(column.weights, expected.weights)
 

@@ -71,6 +71,18 @@ def test_less_time_is_less_work(effort, device):
     assert [recipe.backbone for recipe in plans[-1].recipes] == [plans[0].recipes[0].backbone], "the most valuable kind"
 
 
+@pytest.mark.parametrize("limit", [100.0, 30.0, 10.0, 5.0, 2.0])
+def test_several_kinds_are_trained_properly_or_one(limit):
+    """What is cut short is worse than fewer kinds, also if it is more work."""
+    data = make_table(20_000, 20)
+    usual, limited = plan("best", data, time_limit=1e6), plan("best", data, time_limit=limit)
+    if len(limited.recipes) > 1:
+        assert limited.n_folds == usual.n_folds
+        for recipe, full in zip(limited.recipes, usual.recipes, strict=False):
+            assert recipe.backbone == full.backbone
+            assert recipe.config.max_epochs >= 0.69 * full.config.max_epochs
+
+
 @pytest.mark.parametrize("effort", EFFORTS)
 def test_large_tables_have_fewer_epochs_and_larger_batches(effort):
     small, large = (plan(effort, make_table(n_rows, 30)) for n_rows in (1000, 400_000))

@@ -164,3 +164,27 @@ def test_merging_is_commutative():
 def test_only_equal_capacities_can_be_merged():
     with pytest.raises(ArgumentError, match="capacity"):
         QuantileSketch(512).merge(QuantileSketch(1024))
+
+
+@pytest.mark.parametrize(
+    ("values", "n_distinct"),
+    [
+        ([0.1 + 0.2, 0.3, 0.1], 2),
+        ([1e9 * (0.1 + 0.2), 1e9 * 0.3, 1e8], 2),
+        ([0.0, 5e-17, -5e-17, 1.0, 2.0, 3.0], 4),  # differences of numbers near one
+        ([0.0, 5e-17, 5e-10, 1.0, 2.0, 3.0], 5),
+        ([1.0, 2.0, 3.0, 2.0**63, -(2.0**63)], 5),  # codes for missing values
+        ([1e-300, 2e-300, 3e-300, 1e300, -1e300], 5),
+        ([1.0, 2.0, 3.0, 1e12], 4),
+        ([1.7e18 + 256.0 * 100 * place for place in range(9)], 9),  # nanoseconds
+        ([5e-324, 1e-323, 1.5e-323], 3),
+        ([7.0], 1),
+    ],
+    ids=str,
+)
+def test_values_that_differ_by_rounding_are_one(values, n_distinct):
+    column = Column.from_values(np.array(values))
+    assert len(column.distinct) == n_distinct
+    assert (column.distinct[0], column.distinct[-1]) in ((min(values), max(values)), (0.0, 3.0), (-5e-17, 3.0))
+    assert column.weights.sum() == len(values)
+    np.testing.assert_allclose(column.distinct[column.codes], values, rtol=1e-14, atol=1e-16)

@@ -4,6 +4,7 @@ import errno
 import io
 import json
 import shutil
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -475,3 +476,20 @@ def test_variants_of_smoothness_share_a_stack_and_change_splines_only(tmp_path):
     assert (frame["status"] == "ok").all()
     assert (losses.loc["BS-Q"].nunique(axis=1) == 3).all()
     np.testing.assert_allclose(losses.loc["Std"]["all"], losses.loc["Std"]["none"], rtol=1e-6)
+
+
+def test_one_bar_shows_all_networks(tmp_path):
+    reports, opened = [], []
+
+    @contextmanager
+    def bar():
+        opened.append(1)
+        yield reports.append
+
+    run(many_units(), tmp_path, device="cpu", progress=bar)
+    assert opened == [1]
+    shares = [report.done for report in reports]
+    assert shares == sorted(shares)
+    assert 0.0 < shares[0] < 0.25
+    assert shares[-1] == pytest.approx(1.0)
+    assert {(report.stack, report.n_stacks) for report in reports} == {(unit, 4) for unit in range(4)}

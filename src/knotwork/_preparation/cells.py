@@ -161,8 +161,8 @@ class Cells:
         """
         labels, where = self._distinct()
         place = {category: code for code, category in enumerate(categories, start=1)}
-        known = _text if as_text else _alike
-        codes = [place.get(known(label), 0) for label in labels]
+        category_of = _text if as_text else _alike
+        codes = [place.get(category_of(label), 0) for label in labels]
         return np.array([*codes, 0], dtype=np.int64)[where]
 
     def _distinct(self) -> tuple[list[Label], IntArray]:

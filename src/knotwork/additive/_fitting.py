@@ -386,21 +386,22 @@ def _equal_terms(design: Design, matrix: FloatArray) -> list[list[int]]:
     They share the effect equally. Without a rule their smoothing parameters would drift apart in the updates, from
     rounding errors on.
     """
-    groups: list[list[int]] = []
-    for number, (term, place) in enumerate(zip(design.terms, design.slices, strict=True)):
-        if not isinstance(term, Curve):
-            continue
-        block = matrix[place, place]
-        least = EQUAL * np.abs(block).max(initial=0.0)
-        for group in groups:
-            first = design.slices[group[0]]
-            others = (matrix[first, first], matrix[first, place]) if block.shape == matrix[first, first].shape else ()
-            if others and all(np.abs(block - other).max(initial=0.0) <= least for other in others):
-                group.append(number)
-                break
-        else:
-            groups.append([number])
-    return [group for group in groups if len(group) > 1]
+    curves = np.array([number for number, term in enumerate(design.terms) if isinstance(term, Curve)], dtype=np.intp)
+    places = [design.slices[number] for number in curves]
+    traces = np.array([np.trace(matrix[place, place]) for place in places])
+    groups: dict[int, list[int]] = {}
+    for count, place in enumerate(places):
+        alike = np.flatnonzero(np.abs(traces[:count] - traces[count]) <= EQUAL * traces[count])
+        first = next((int(each) for each in alike if _are_equal(matrix, places[each], place)), count)
+        groups.setdefault(first, []).append(int(curves[count]))
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def _are_equal(matrix: FloatArray, first: slice, second: slice) -> bool:
+    """Return whether two terms have the same functions, by the products X'WX."""
+    one, joint, other = matrix[first, first], matrix[first, second], matrix[second, second]
+    least = EQUAL * np.abs(one).max(initial=0.0)
+    return one.shape == other.shape and all(np.abs(one - each).max() <= least for each in (joint, other))
 
 
 class _Solved:

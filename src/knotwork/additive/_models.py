@@ -29,7 +29,6 @@ from knotwork.additive._terms import (
     Surface,
     Term,
     Ties,
-    summary,
     without_outliers,
 )
 from knotwork.basis._base import FloatArray
@@ -324,7 +323,7 @@ class _Fit:
 
     def __init__(self, model: AdditiveModel, table: Table, responses: FloatArray, weights: FloatArray) -> None:
         self.model, self.table, self.responses, self.weights = model, table, responses, weights
-        numbers = [summary(column, weights) for column in table.numbers.T]
+        numbers = [Column.from_values(column, weights, with_rows=False) for column in table.numbers.T]
         self.numbers = [without_outliers(column) for column in numbers]
         ties = enumerate(map(Ties.from_values, table.numbers.T, numbers))
         self.design = Design([], table, ties={place: each for place, each in ties if each is not None})

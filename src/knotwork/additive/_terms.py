@@ -36,7 +36,6 @@ __all__ = [
     "Surface",
     "Term",
     "Ties",
-    "summary",
     "without_outliers",
 ]
 
@@ -289,17 +288,6 @@ class Ties(NamedTuple):
         """Return the indicators of the values at some rows."""
         codes = self.codes[rows]
         return Local(codes[:, None], np.ones((len(codes), 1, 1)))
-
-
-def summary(values: FloatArray, weights: FloatArray) -> Column:
-    """Return the column of values; those of equal weight need only be sorted, which is faster than to order the rows.
-
-    Examples
-    --------
-    >>> summary(np.array([2.0, 1.0, np.nan, 2.0]), np.ones(4)).weights
-    array([1., 2.])
-    """
-    return Column.from_values(values, None if np.all(weights == 1.0) else weights, with_rows=False)
 
 
 def without_outliers(column: Column) -> Column:

@@ -21,9 +21,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
+from knotwork._checks import load_lightgbm
 from knotwork._preparation.members import PreparedTable, Split
 from knotwork.compare._scoring import Scored, fold_metrics, place_rows, to_outputs
-from knotwork.knots._placements import load_lightgbm
+from knotwork.errors import MissingPackageError
 
 __all__ = ["BASELINES", "Baseline", "FoldRows", "score_baselines"]
 
@@ -265,7 +266,7 @@ def score_baselines(
         share = (deadline - now) / (len(installed) - place)
         try:
             row, n_cut = _score(baseline, prepared, now + share)
-        except (ValueError, ArithmeticError, RuntimeError, MemoryError, ImportError) as error:
+        except (ValueError, ArithmeticError, RuntimeError, MemoryError, MissingPackageError) as error:
             notes.append(f"Not compared: {baseline.name}, which failed: {str(error).splitlines()[0][:200]}")
             continue
         scored.append(row)

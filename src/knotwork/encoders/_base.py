@@ -51,8 +51,8 @@ from knotwork.knots._placements import describe
 
 __all__ = ["MISSING", "Encoder", "count_threads"]
 
-FEW_VALUES = 50_000
-"""Up to so many values, columns whose knots need no target are fitted faster than threads begin."""
+LEAST_THREADED = 50_000
+"""Columns of fewer values whose knots need no target are fitted faster than threads begin."""
 
 MISSING = {
     "zeros": "a missing value gives a block of zeros",
@@ -365,7 +365,7 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
     def _set_fitted(self, fit_one: Callable[[int], tuple[Block, Histogram]], *, n_values: int | None = None) -> None:
         """Fit all columns by a function of their places; in threads, unless there are few values to fit."""
         places = range(self.n_features_in_)
-        if n_values is not None and n_values < FEW_VALUES and not self._supervised:
+        if n_values is not None and n_values < LEAST_THREADED and not self._supervised:
             fitted = [fit_one(index) for index in places]
         else:
             fitted = Parallel(n_jobs=count_threads(self.n_jobs), prefer="threads")(map(delayed(fit_one), places))

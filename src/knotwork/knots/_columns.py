@@ -93,8 +93,8 @@ class Column:
     ) -> "Column":
         """Summarise the values of a column; NaN are missing.
 
-        Without `with_rows` the summary has no rows, which only supervised placements need: sorting values alone is
-        several times faster than finding the place of each.
+        Without `with_rows` the summary has no rows, which only supervised placements need: sorting values of equal
+        weight is several times faster than finding the place of each.
 
         Examples
         --------
@@ -105,7 +105,7 @@ class Column:
         kept = ~np.isnan(values)
         if sample_weight is not None:
             kept &= sample_weight > 0
-        if not with_rows and sample_weight is None:
+        if not with_rows and (sample_weight is None or np.all(sample_weight == 1.0)):
             distinct, counts = np.unique(values[kept], return_counts=True)
             return cls(distinct.astype(np.float64), counts.astype(np.float64)).joined()
         rows = np.flatnonzero(kept)

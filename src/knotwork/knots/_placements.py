@@ -11,17 +11,15 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
-from importlib import import_module
 from types import FunctionType
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from knotwork._checks import argument_error, check_installed, listed
+from knotwork._checks import argument_error, listed, load_lightgbm
 from knotwork._equals import by_size, first_largest
 from knotwork.basis._base import MIN_GAP, FloatArray, binary_unit, check_knots
-from knotwork.errors import MissingPackageError
 from knotwork.knots._columns import Column, Target
 from knotwork.knots._trees import grow_tree
 
@@ -38,7 +36,6 @@ __all__ = [
     "cart_thresholds",
     "complete",
     "describe",
-    "load_lightgbm",
     "placement_traits",
     "resolve_placement",
     "select_spaced",
@@ -462,18 +459,6 @@ class LightGBMPlacement(TreePlacement):
             for cut, gain in _splits(tree["tree_structure"]):
                 cuts[cut] = cuts.get(cut, 0.0) + gain
         return _informative(column.distinct, np.array(list(cuts), dtype=np.intp), np.array(list(cuts.values())))
-
-
-def load_lightgbm(subject: str, *, hint: str = "") -> Any:
-    """Return the module lightgbm, which is optional, and slow to import; without it `subject` is an error."""
-    check_installed(subject, "lightgbm", "lightgbm", hint=hint)
-    try:
-        return import_module("lightgbm")
-    except AttributeError as error:  # of docstrings that are not there
-        reason = "LightGBM cannot be imported without docstrings, which python -OO and PYTHONOPTIMIZE=2 leave out"
-        raise MissingPackageError(
-            f"{subject} needs lightgbm: {reason}. Use python -O at most. {hint}".strip()
-        ) from error
 
 
 PLACEMENTS: dict[str, Placement] = {

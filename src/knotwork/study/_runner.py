@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from knotwork._checks import check_bool, check_choice, check_int, type_error
+from knotwork.basis._base import FloatArray
 from knotwork.study._data import DataIdentity
 from knotwork.study._fitting import wanted_by
 from knotwork.study._folder import remove_leftovers
@@ -24,9 +25,6 @@ from knotwork.training._engine import resolve_device
 from knotwork.training._progress import EpochReport, Reporter
 
 __all__ = ["RunSummary", "prepare_plan", "run"]
-
-MANY = 2
-"""Stacks of a report that is one of several units: the epoch of a single one is not that of the study."""
 
 ENGINES = ("local", "ray")
 """Places where units are trained: this process, or a Ray cluster."""
@@ -316,7 +314,7 @@ class _Run:
         with nullcontext(None) if self.progress is None else self.progress() as report:
             for place, unit in enumerate(pending):
                 outcome = Outcome()
-                part = None if report is None else partial(_of_all, report, ends[place], ends[place + 1])
+                part = None if report is None else partial(_pass_on, report, place, ends)
                 try:
                     if unit.dataset not in self.summary.unavailable:
                         later = siblings(unit, pending[place + 1 :])
@@ -344,6 +342,7 @@ class _Run:
             self._say(f"[{self.n_done}/{self.n_units}] {unit.name}: {outcome.n_ok} networks{failed}")
 
 
-def _of_all(report: Reporter, start: float, end: float, epoch: EpochReport) -> Any:
-    """Pass on the report of a unit, which is the part of all networks between two shares, as one of all of them."""
-    return report(replace(epoch, done=start + (end - start) * epoch.done, n_stacks=MANY))
+def _pass_on(report: Reporter, place: int, ends: FloatArray, epoch: EpochReport) -> Any:
+    """Pass on the report of a unit as one of all units, which end at these shares of the networks."""
+    start, end = ends[place : place + 2]
+    return report(replace(epoch, done=float(start + (end - start) * epoch.done), stack=place, n_stacks=len(ends) - 1))

@@ -140,6 +140,8 @@ def train_spread(
             finally:
                 progress.stop.set()
     except KeyboardInterrupt:
+        if len(futures) < len(groups):  # it came before all of them began
+            raise
         progress.interrupted = True
     trained = [future.result() for future in futures]
     joined = _joined(trained, groups, device=devices[0])
