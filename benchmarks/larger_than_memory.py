@@ -7,7 +7,7 @@ A seeded generator writes Parquet files of 19 numerical columns, one of them wit
 12 categories, and a target; several processes write them. Then two processes, one after the other, train the same
 network (PLE of 16 quantile bins, an MLP, batches of 4,096 rows) with the same settings: one on the files for one pass
 over all rows, `fit(pyarrow.dataset.dataset(folder), "target")`, and one on the first rows as a table in memory, which
-is copied to the GPU once. "Rows/s" is the number of rows of a block, or of an epoch of the table in memory, divided by
+is copied to the GPU once. "Rows/s" is the number of rows of a chunk, or of an epoch of the table in memory, divided by
 the median time of one, validation included; the first one, in which code is compiled, is left out. Peak memory is
 `VmHWM` of the process, which includes the libraries (stated as well) and pinned memory, not the system's file cache.
 """

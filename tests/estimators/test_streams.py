@@ -16,7 +16,7 @@ import pytest
 import knotwork as kw
 from knotwork._preparation import streams
 from knotwork.estimators import _streams
-from knotwork.training import _blocks
+from knotwork.training import _chunks
 
 N_ROWS = 6000
 CONFIG = kw.TrainingConfig(max_epochs=4, batch_size=128, learning_rate=3e-3, patience=None)
@@ -63,9 +63,9 @@ class Frames:
 
 
 @pytest.fixture
-def small_blocks(monkeypatch):
-    """Blocks, samples and batches so small that a table of the tests has several of each."""
-    monkeypatch.setattr(_blocks, "MOST_BLOCK_ROWS", 1800)
+def small_chunks(monkeypatch):
+    """Chunks, samples and batches so small that a table of the tests has several of each."""
+    monkeypatch.setattr(_chunks, "MOST_CHUNK_ROWS", 1800)
     monkeypatch.setattr(streams, "MOST_SAMPLED", 1500)
     monkeypatch.setattr(streams, "MOST_VALIDATION", 500)
     monkeypatch.setattr(streams, "BATCH_ROWS", 700)
@@ -82,7 +82,7 @@ def regressor(**settings):
 
 @pytest.mark.filterwarnings("ignore::knotwork.errors.ColumnWarning")
 @pytest.mark.parametrize("encoding", [pytest.param("BS-Q@9", marks=pytest.mark.slow), "IS-CART@9"])
-def test_a_stream_of_one_block_gives_the_model_of_the_table(encoding):
+def test_a_stream_of_one_chunk_gives_the_model_of_the_table(encoding):
     """With validation rows of their own, all others train: same knots, same steps, same predictions."""
     held = TABLE.iloc[100:600]
     given = {"X_val": held[FEATURES], "y_val": held["target"]}
@@ -99,7 +99,7 @@ def test_a_stream_of_one_block_gives_the_model_of_the_table(encoding):
 
 
 @pytest.mark.filterwarnings("ignore::knotwork.errors.ColumnWarning")
-def test_blocks_of_files_train_as_well_as_the_table(tmp_path, small_blocks):
+def test_chunks_of_files_train_as_well_as_the_table(tmp_path, small_chunks):
     for start in range(0, N_ROWS, 1500):
         part = TABLE[[*FEATURES, "target"]].iloc[start : start + 1500]
         pq.write_table(pa.Table.from_pandas(part, preserve_index=False), tmp_path / f"{start:05d}.parquet")
@@ -111,7 +111,7 @@ def test_blocks_of_files_train_as_well_as_the_table(tmp_path, small_blocks):
     assert not list(scratch.iterdir())
     assert threading.active_count() == threads
     assert len(model._held.target) == 500  # of 600 rows, a tenth: at most so many are held out
-    assert len(model.history_[0]["loss"]) == 4 * 4  # blocks and passes
+    assert len(model.history_[0]["loss"]) == 4 * 4  # chunks and passes
     in_memory = regressor().fit(TABLE[FEATURES], TABLE["target"])
     truth = make_table(1000, seed=1)["target"]
     errors = [np.sqrt(np.mean((each.predict(NEW) - truth) ** 2)) for each in (model, in_memory)]
@@ -127,17 +127,17 @@ def test_blocks_of_files_train_as_well_as_the_table(tmp_path, small_blocks):
 
 
 @pytest.mark.filterwarnings("ignore::knotwork.errors.ColumnWarning")
-def test_every_training_row_is_trained_once_in_a_pass(small_blocks, monkeypatch):
-    """Blocks hold every row that is not held out once, and passes take them in different orders."""
+def test_every_training_row_is_trained_once_in_a_pass(small_chunks, monkeypatch):
+    """Chunks hold every row that is not held out once, and passes take them in different orders."""
     seen = []
-    read = _blocks.RowBlocks.read
+    read = _chunks.RowChunks.read
 
-    def spy(self, block, out):
-        n_rows = read(self, block, out)
-        seen.append((block, out[:n_rows].view(self.form.dtype)["target"].ravel().copy()))
+    def spy(self, chunk, out):
+        n_rows = read(self, chunk, out)
+        seen.append((chunk, out[:n_rows].view(self.form.dtype)["target"].ravel().copy()))
         return n_rows
 
-    monkeypatch.setattr(_blocks.RowBlocks, "read", spy)
+    monkeypatch.setattr(_chunks.RowChunks, "read", spy)
     model = regressor(training=kw.TrainingConfig(max_epochs=3, patience=None)).fit(
         [TABLE[[*FEATURES, "target"]]], "target"
     )
@@ -145,7 +145,7 @@ def test_every_training_row_is_trained_once_in_a_pass(small_blocks, monkeypatch)
     trained = np.sort(np.concatenate([values for _, values in passes[0]]))
     expected = np.sort(np.concatenate([trained, model._held.target]))
     np.testing.assert_array_equal(expected, np.sort(TABLE["target"]))
-    orders = {tuple(block for block, _ in each) for each in passes}
+    orders = {tuple(chunk for chunk, _ in each) for each in passes}
     assert len(orders) > 1
     assert all(sorted(order) == [0, 1, 2, 3] for order in orders)
     first = passes[0][0][1]
@@ -153,7 +153,7 @@ def test_every_training_row_is_trained_once_in_a_pass(small_blocks, monkeypatch)
 
 
 @pytest.mark.filterwarnings("ignore::knotwork.errors.ColumnWarning")
-def test_classes_weights_and_categories_of_single_batches(small_blocks):
+def test_classes_weights_and_categories_of_single_batches(small_chunks):
     table = TABLE[[*FEATURES, "label", "weight"]].copy()
     table.loc[N_ROWS - 40 :, "label"] = "rare"
     batches = Frames(table)
@@ -169,7 +169,7 @@ def test_classes_weights_and_categories_of_single_batches(small_blocks):
 
 @pytest.mark.filterwarnings("ignore::knotwork.errors.ColumnWarning")
 @pytest.mark.parametrize("how", ["interrupt", "patience", pytest.param("effort", marks=pytest.mark.slow)])
-def test_training_on_blocks_stops_as_on_a_table(small_blocks, tmp_path, how):
+def test_training_on_chunks_stops_as_on_a_table(small_chunks, tmp_path, how):
     def interrupt(report):
         if report.epoch == 3:
             raise KeyboardInterrupt
@@ -181,7 +181,7 @@ def test_training_on_blocks_stops_as_on_a_table(small_blocks, tmp_path, how):
     }
     model = models[how].fit(Frames(TABLE[[*FEATURES, "target"]]), "target", scratch=tmp_path)
     assert not list(tmp_path.iterdir())
-    assert not [thread for thread in threading.enumerate() if thread.name == "knotwork-blocks"]
+    assert not [thread for thread in threading.enumerate() if thread.name == "knotwork-chunks"]
     epochs = [len(history["loss"]) for history in model.history_]
     assert {"interrupt": epochs == [3], "patience": 1 < epochs[0] < 200, "effort": True}[how]
     assert model.predict(NEW).std() > 0.1
@@ -357,7 +357,7 @@ def test_scores_of_streams_are_those_of_the_table(tmp_path):
 def test_parts_of_predictions_are_those_of_the_batches(monkeypatch):
     """Batches of one row, some of them held out, of none, and of more than are read at a time."""
     monkeypatch.setattr(streams, "BATCH_ROWS", 60)
-    monkeypatch.setattr(_streams, "CHUNK_ROWS", 64)
+    monkeypatch.setattr(_streams, "PREDICTED_ROWS", 64)
     table = TABLE[["b", "count", "target"]].iloc[:192]
     sizes = [1, 0, 1, 1, 100, 61, 28, 0]
     ends = np.cumsum(sizes)
@@ -379,8 +379,8 @@ def test_a_share_is_held_out_as_asked():
 
 @pytest.mark.filterwarnings("ignore::knotwork.errors.ColumnWarning")
 def test_an_interrupt_before_the_first_epoch_leaves_no_thread(monkeypatch, tmp_path):
-    """Ctrl-C while the first block is loaded."""
-    load, calls = _blocks.BlockLoader.load, []
+    """Ctrl-C while the first chunk is loaded."""
+    load, calls = _chunks.ChunkLoader.load, []
 
     def interrupted(self):
         calls.append(self)
@@ -388,10 +388,10 @@ def test_an_interrupt_before_the_first_epoch_leaves_no_thread(monkeypatch, tmp_p
             raise KeyboardInterrupt
         load(self)
 
-    monkeypatch.setattr(_blocks.BlockLoader, "load", interrupted)
+    monkeypatch.setattr(_chunks.ChunkLoader, "load", interrupted)
     with pytest.raises(KeyboardInterrupt):
         regressor().fit([TABLE[["b", "count", "target"]].iloc[:400]], "target", scratch=tmp_path)
-    assert not [thread for thread in threading.enumerate() if thread.name == "knotwork-blocks"]
+    assert not [thread for thread in threading.enumerate() if thread.name == "knotwork-chunks"]
     assert not list(tmp_path.iterdir())
 
 
@@ -399,7 +399,7 @@ def test_a_disk_that_fills_up_is_named(monkeypatch, tmp_path):
     def full(*args):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(_blocks.os, "pwrite", full)
+    monkeypatch.setattr(_chunks.os, "pwrite", full)
     with pytest.raises(OSError, match=f"pass scratch='/another/disk' to fit: '{tmp_path}'"):
         regressor().fit([TABLE[["b", "count", "target"]].iloc[:400]], "target", scratch=tmp_path)
     assert not list(tmp_path.iterdir())
@@ -409,7 +409,7 @@ def test_a_disk_that_fills_up_is_named(monkeypatch, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::knotwork.errors.ColumnWarning")
-def test_a_column_is_said_to_be_constant_in_the_rows_that_were_seen(small_blocks):
+def test_a_column_is_said_to_be_constant_in_the_rows_that_were_seen(small_chunks):
     table = TABLE[["a", "b", "target"]].assign(flag=np.arange(N_ROWS) == 3)
     once = kw.TrainingConfig(max_epochs=1)
     with pytest.warns(kw.errors.ColumnWarning, match="'flag' is ignored: it is constant in a sample of 2,000 rows"):
@@ -447,7 +447,7 @@ def test_a_fit_that_fails_leaves_the_model_as_it_was(monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             model.fit(Frames(other), "label")
     with monkeypatch.context() as patch:
-        patch.setattr(_blocks.BlockWriter, "write", interrupt)
+        patch.setattr(_chunks.ChunkWriter, "write", interrupt)
         with pytest.raises(KeyboardInterrupt):
             model.fit(Frames(other), "label")
     assert model.target_name_ == "label"

@@ -17,8 +17,8 @@ import triton
 from triton.testing import do_bench
 
 from knotwork._kernels import adamw_triton, batch_norm_triton
-from knotwork._kernels.adamw import Factors, Rule
-from knotwork._kernels.batch_norm import Settings
+from knotwork._kernels.adamw import AdamWConstants, Factors
+from knotwork._kernels.batch_norm import BatchNormSettings
 from knotwork._kernels.batch_norm_triton import BATCH_NORM
 from knotwork._kernels.dropout import Noise
 
@@ -86,7 +86,7 @@ def norms(rate: float) -> list[str]:
     for width, relu in ((512, True), (256, False)):
         x = torch.randn(n, BATCH, width, device="cuda").bfloat16()
         of_columns = [torch.rand(n, width, device="cuda") for _ in range(4)]
-        options = {"settings": Settings(0.1, 1e-5, relu, 0.3 if relu else 0.0, 0)}
+        options = {"settings": BatchNormSettings(0.1, 1e-5, relu, 0.3 if relu else 0.0, 0)}
         options |= {"counts": torch.full((n,), BATCH, device="cuda")}
         inputs = x, *of_columns[:2], None if relu else x
         made = {"buffers": tuple(of_columns[2:]), "noise": noise if relu else None}
@@ -120,7 +120,7 @@ def updates(rate: float) -> list[str]:
             def work(
                 t=(parameter, master, grad, first, second, *factors), n=n, length=length, block=block, warps=warps
             ):
-                rule = Rule(0.9, 0.999, 1e-8)
+                rule = AdamWConstants(0.9, 0.999, 1e-8)
                 adamw_triton._update[(triton.cdiv(length, block), n)](
                     *t, length, 0.0, 1.0 - rule.beta1, rule.beta2, 1.0 - rule.beta2, rule.epsilon,
                     ROUNDED=t[0] is not t[1], BLOCK=block, num_warps=warps,

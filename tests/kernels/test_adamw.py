@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from knotwork._kernels.adamw import AdamW, Factors, Rule, update_compiled, update_formula
+from knotwork._kernels.adamw import AdamW, AdamWConstants, Factors, update_compiled, update_formula
 from knotwork.errors import ArgumentError
 
 SHAPES = [(20, 7), (7,), (), (300, 150)]
@@ -144,7 +144,7 @@ def test_the_compiled_pass_is_the_definition():
     results = []
     for path in (update_compiled, update_formula):
         master, grad, *moments = (tensor.clone() for tensor in tensors)
-        path(master, grad, tuple(moments), factors, decay=0.1, rule=Rule(0.9, 0.99, 1e-8))
+        path(master, grad, tuple(moments), factors, decay=0.1, rule=AdamWConstants(0.9, 0.99, 1e-8))
         results.append((master, *moments))
     for got, expected, old in zip(*results, (tensors[0], *tensors[2:]), strict=True):
         torch.testing.assert_close(got, expected, rtol=1e-6, atol=1e-6)

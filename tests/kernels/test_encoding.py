@@ -18,7 +18,7 @@ from knotwork._kernels.encoding import (
     THIN_PLATE,
     Knots,
     Layout,
-    Part,
+    StackPart,
     breaks_from_widths,
     encode,
     encoding_formula,
@@ -36,7 +36,7 @@ CASES += [("ple", 0), ("normalised", 1), ("normalised", 3)] + [("cyclic", d) for
 
 def encode_rows(x, breaks, counts, *, kind, degree, size):
     """The encoding of one kind on given breaks."""
-    return encode(x, Knots(counts, breaks), [Part(kind, degree, 0, len(x))], size=size).values
+    return encode(x, Knots(counts, breaks), [StackPart(kind, degree, 0, len(x))], size=size).values
 
 
 def make_knots(logits, counts, **spacing):
@@ -277,10 +277,10 @@ def test_bends_of_fixed_knots_are_computed_again_when_these_change():
 
 def test_natural_splines_in_a_stack():
     parts = [
-        Part(NATURAL, 3, 0, 2, learned=True),
-        Part(NATURAL, 3, 2, 4, features=(0, 2)),
-        Part(LOCAL, 3, 2, 4, features=(1,)),
-        Part(NATURAL, 3, 4, 5),
+        StackPart(NATURAL, 3, 0, 2, learned=True),
+        StackPart(NATURAL, 3, 2, 4, features=(0, 2)),
+        StackPart(LOCAL, 3, 2, 4, features=(1,)),
+        StackPart(NATURAL, 3, 4, 5),
     ]
     (x, breaks, logits), counts, learned = make_stack(parts)
     encoded = encode(x, Knots(counts, breaks, logits, learned), parts, size=SIZE)
@@ -315,7 +315,7 @@ def test_radial_functions_equal_the_definition(family, n_knots):
 @pytest.mark.parametrize("family", RADIAL_KINDS)
 def test_gradients_of_radial_functions_are_those_of_differences(family):
     x, breaks, counts = make_case(2, 6, [4, 1], seed=3)
-    part = Part(RADIAL_KINDS[family], 0, 0, 2)
+    part = StackPart(RADIAL_KINDS[family], 0, 0, 2)
     inner = torch.arange(4) < counts[..., None]
 
     def run(values, knots, widths):
@@ -357,31 +357,31 @@ def _registered(monkeypatch):
 
 # Kind, degree, whether knots are learned, members, features, family.
 STACKS = {
-    "one part": [Part(LOCAL, 3, 0, 5, learned=True)],
+    "one part": [StackPart(LOCAL, 3, 0, 5, learned=True)],
     "parts": [
-        Part(AFFINE, 0, 0, 1),
-        Part(LOCAL, 3, 1, 2, learned=True),
-        Part(TAILS, 4, 2, 3),
-        Part(TAILS, 4, 3, 4, learned=True),
-        Part(NORMALISED, 2, 4, 5, learned=True),
+        StackPart(AFFINE, 0, 0, 1),
+        StackPart(LOCAL, 3, 1, 2, learned=True),
+        StackPart(TAILS, 4, 2, 3),
+        StackPart(TAILS, 4, 3, 4, learned=True),
+        StackPart(NORMALISED, 2, 4, 5, learned=True),
     ],
     "features": [
-        Part(LOCAL, 3, 0, 2, learned=True, features=(0, 2)),
-        Part(AFFINE, 0, 0, 2, learned=True, features=(1,)),
-        Part(TAILS, 1, 2, 4),
-        Part(CYCLIC, 3, 4, 5),
+        StackPart(LOCAL, 3, 0, 2, learned=True, features=(0, 2)),
+        StackPart(AFFINE, 0, 0, 2, learned=True, features=(1,)),
+        StackPart(TAILS, 1, 2, 4),
+        StackPart(CYCLIC, 3, 4, 5),
     ],
     "cycles": [
-        Part(CYCLIC, 3, 0, 3, learned=True),
-        Part(CYCLIC, 2, 3, 5, features=(0, 2)),
-        Part(LOCAL, 3, 3, 5, features=(1,)),
+        StackPart(CYCLIC, 3, 0, 3, learned=True),
+        StackPart(CYCLIC, 2, 3, 5, features=(0, 2)),
+        StackPart(LOCAL, 3, 3, 5, features=(1,)),
     ],
     "own functions": [
-        Part(PLAIN, 1, 0, 1, learned=True, family="hinges"),
-        Part(PLAIN, 2, 1, 2, family="hinges"),
-        Part(LOCAL, 3, 2, 3, learned=True),
-        Part(TAILS, 4, 3, 5, features=(0, 2)),
-        Part(PLAIN, 1, 3, 5, features=(1,), family="hinges"),
+        StackPart(PLAIN, 1, 0, 1, learned=True, family="hinges"),
+        StackPart(PLAIN, 2, 1, 2, family="hinges"),
+        StackPart(LOCAL, 3, 2, 3, learned=True),
+        StackPart(TAILS, 4, 3, 5, features=(0, 2)),
+        StackPart(PLAIN, 1, 3, 5, features=(1,), family="hinges"),
     ],
 }
 SIZE = 14
@@ -446,7 +446,10 @@ def test_a_stack_equals_the_formula(stack):
 
 @pytest.mark.parametrize("learned", [False, True])
 def test_gradients_of_functions_of_their_own_are_those_of_differences(learned):
-    part, mixed = Part(PLAIN, 2, 0, 1, learned=learned, family="hinges"), Part(LOCAL, 3, 1, 2, learned=learned)
+    part, mixed = (
+        StackPart(PLAIN, 2, 0, 1, learned=learned, family="hinges"),
+        StackPart(LOCAL, 3, 1, 2, learned=learned),
+    )
     counts = torch.full((2, 1), 3, dtype=torch.int32)
     x = torch.rand(2, 6, 1, dtype=torch.float64, requires_grad=True)
     logits = torch.randn(2, 1, 4, dtype=torch.float64, requires_grad=True)
@@ -462,7 +465,7 @@ def test_gradients_of_functions_of_their_own_are_those_of_differences(learned):
 
 def test_functions_of_their_own_must_fill_their_columns():
     x, breaks, counts = make_case(1, 20, [5])
-    part = Part(PLAIN, 1, 0, 1, family="short")
+    part = StackPart(PLAIN, 1, 0, 1, family="short")
     with pytest.raises(ArgumentError, match="function must return rows of shape"):
         encode(x, Knots(counts, breaks), [part], size=6)
 

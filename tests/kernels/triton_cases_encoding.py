@@ -15,7 +15,7 @@ from knotwork._kernels.encoding import (
     RADIAL,
     THIN_PLATE,
     Knots,
-    Part,
+    StackPart,
     breaks_from_widths,
     encode,
     spacing_penalty,
@@ -182,7 +182,7 @@ def test_a_stack_with_learned_knots(stack, large, monkeypatch):
 def test_functions_that_vary_everywhere(kind, n_knots, dtype, tolerance):
     x, _, counts = make_case(2, ROWS, n_knots, dtype=torch.float32)
     x[1, 30, 0] = torch.nan
-    size, parts = max(n_knots) + 3, [Part(kind, 0, 0, 1, learned=True), Part(kind, 0, 1, 2, learned=True)]
+    size, parts = max(n_knots) + 3, [StackPart(kind, 0, 0, 1, learned=True), StackPart(kind, 0, 1, 2, learned=True)]
     leaves = x, torch.randn(2, len(n_knots), max(n_knots) + 1), 0.1 * torch.randn(2, len(n_knots), size)
     gradient = torch.randn(*x.shape, size)
 

@@ -13,7 +13,7 @@ import torch
 from knotwork._kernels import dispatch, fixed_order
 from knotwork._kernels.batch_norm import batch_norm
 from knotwork._kernels.dropout import Noise
-from knotwork._kernels.encoding import LOCAL, NORMALISED, TAILS, Knots, Part, encode
+from knotwork._kernels.encoding import LOCAL, NORMALISED, TAILS, Knots, StackPart, encode
 from knotwork._kernels.fixed_order import add_bias, look_up, product, row_sums
 from knotwork.nn._backbones import MLPConfig, ResNetConfig
 from knotwork.training._config import TrainingConfig
@@ -132,8 +132,12 @@ def test_knots_do_not_depend_on_members_with_more_of_them(kind, degree):
         learned = torch.arange(members, device=DEVICE) == 0
         leaf = padded.requires_grad_()
         # Parts of one feature each take the way of members whose features are encoded by different functions.
-        mixed = [Part(kind, degree, 2, 3, True, features=(f,)) for f in range(3)] if members > 2 else []
-        parts = [Part(kind, degree, 0, 1, learned=True), *([Part(LOCAL, 1, 1, 2)] if members > 1 else []), *mixed]
+        mixed = [StackPart(kind, degree, 2, 3, True, features=(f,)) for f in range(3)] if members > 2 else []
+        parts = [
+            StackPart(kind, degree, 0, 1, learned=True),
+            *([StackPart(LOCAL, 1, 1, 2)] if members > 1 else []),
+            *mixed,
+        ]
         learned = learned | (torch.arange(members, device=DEVICE) == 2)
         encoded = encode(x[:members], Knots(counts, breaks, leaf, learned), parts, size=size)
         outputs = [encoded.values, encoded.penalty]

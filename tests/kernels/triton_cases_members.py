@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from knotwork._kernels import adamw_triton, batch_norm_triton, dispatch
-from knotwork._kernels.adamw import Factors, Rule, update_formula
-from knotwork._kernels.batch_norm import Settings, batch_norm_formula
+from knotwork._kernels.adamw import AdamWConstants, Factors, update_formula
+from knotwork._kernels.batch_norm import BatchNormSettings, batch_norm_formula
 from knotwork._kernels.dropout import ACTIVATIONS, Noise, keep_mask, member_keys
 from knotwork._kernels.dropout_triton import BIAS_ACT, DROPOUT
 from tests.kernels.cases import DEVICE, GPU, combinations
@@ -112,7 +112,7 @@ def test_values_are_counted_in_64_bits_as_in_32(monkeypatch):
         others, options = (bias, bias, bias, bias.abs()), {"noise": make_noise(2), "counts": None, "residual": None}
         for most_held in (0, batch_norm_triton.MOST_HELD):
             monkeypatch.setattr(batch_norm_triton, "MOST_HELD", most_held)
-            norm = Settings(0.2, 1e-5, relu=True, p=0.3, stream=5)
+            norm = BatchNormSettings(0.2, 1e-5, relu=True, p=0.3, stream=5)
             made += run_batch_norm("triton", x, others, gradient, settings=norm, **options)
         return made
 
@@ -143,7 +143,7 @@ def test_activations_of_extreme_values(activation):
 @pytest.mark.parametrize("grad_type", TYPES)
 @pytest.mark.parametrize("dtype", TYPES)
 def test_adamw(dtype, grad_type):
-    rule = Rule(0.9, 0.999, 1e-8)
+    rule = AdamWConstants(0.9, 0.999, 1e-8)
     parameter = torch.randn(3, 50, 41, device=DEVICE).to(dtype)
     master = parameter.float() if dtype == torch.bfloat16 else parameter
     moments = torch.randn(3, 50, 41, device=DEVICE), torch.rand(3, 50, 41, device=DEVICE)
@@ -210,7 +210,7 @@ def test_batch_norm(dtype, counts, following, monkeypatch):
     if counts is not None:
         x = torch.where((torch.arange(140, device=DEVICE) < counts[:, None])[..., None], x, torch.nan)
     options = {
-        "settings": Settings(0.2, 1e-5, relu, p, 5),
+        "settings": BatchNormSettings(0.2, 1e-5, relu, p, 5),
         "noise": make_noise(4),
         "counts": counts,
         "residual": None if relu else residual,

@@ -17,7 +17,7 @@ from triton.runtime import driver
 
 from knotwork._kernels import dispatch, encoding_triton, launching
 from knotwork._kernels.dropout import Noise
-from knotwork._kernels.encoding import LOCAL, NATURAL, NORMALISED, RADIAL, TAILS, THIN_PLATE, Knots, Part, encode
+from knotwork._kernels.encoding import LOCAL, NATURAL, NORMALISED, RADIAL, TAILS, THIN_PLATE, Knots, StackPart, encode
 from knotwork._kernels.fixed_order import fixed_order, look_up
 from knotwork.nn._encoding import SplineEncoding
 from knotwork.nn._ft_transformer import FTTransformer
@@ -161,7 +161,7 @@ def test_realmlp(compiled, dtype, activation, p):
 def test_learned_knots(compiled, kind, degree, n_knots, monkeypatch):
     if kind == NORMALISED:
         monkeypatch.setattr(dispatch, "LONG_FROM", 0)  # values are counted in 64 bits
-    part = Part(kind, degree, 0, 2, learned=True)
+    part = StackPart(kind, degree, 0, 2, learned=True)
     x, breaks = torch.rand(2, 32, 4), torch.linspace(0.0, 1.0, n_knots + 2).repeat(2, 4, 1)
     logits, counts = torch.zeros(2, 4, n_knots + 1, requires_grad=True), torch.full((2, 4), n_knots, dtype=torch.int32)
     knots = Knots(counts, breaks, logits, torch.tensor([True, True]))
@@ -198,7 +198,7 @@ def test_functions_that_vary_everywhere(compiled, kind, n_knots, long_from, monk
     logits, widths = torch.zeros(2, 4, n_knots + 1), torch.zeros(2, 4, n_knots + 2)
     knots = Knots(counts, logits=logits.requires_grad_(), log_widths=widths.requires_grad_())
     encode(
-        x, knots, [Part(kind, 0, 0, 2, learned=True)], size=n_knots + 2, dtype=torch.bfloat16
+        x, knots, [StackPart(kind, 0, 0, 2, learned=True)], size=n_knots + 2, dtype=torch.bfloat16
     ).values.sum().backward()
     forward = [f"_{TABLES[kind]}_forward"] if kind in TABLES else []
     backward = [*forward, f"_{TABLES[kind]}_backward"] if kind in TABLES else []

@@ -85,7 +85,7 @@ def test_time_runs_out():
 def test_what_the_first_epoch_compiles_is_not_in_the_time_of_an_epoch(monkeypatch):
     table = make_table()
     seconds = iter([10.0, 2.0, 2.0, 2.0])
-    monkeypatch.setattr(engine._Run, "seconds", lambda self: next(seconds))
+    monkeypatch.setattr(engine._TrainCall, "seconds", lambda self: next(seconds))
     trained = run(table, [make_member(table, "BS-Q", seed=seed) for seed in range(2)])
     for history in trained.histories:  # each has half of the stack's time
         assert history.seconds == pytest.approx(8.0)

@@ -13,7 +13,7 @@ from knotwork._kernels import dispatch
 from knotwork._kernels.dispatch import as_array, over_chunks
 from knotwork.basis._compiled import compiled
 
-__all__ = ["AdamW", "Factors", "Rule", "log_betas", "update_compiled", "update_formula"]
+__all__ = ["AdamW", "AdamWConstants", "Factors", "log_betas", "update_compiled", "update_formula"]
 
 VALUES_PER_CHUNK = 1 << 16
 """Values of a chunk, the work of one thread at a time."""
@@ -21,7 +21,7 @@ VALUES_PER_CHUNK = 1 << 16
 ONE = np.float32(1.0)
 
 
-class Rule(NamedTuple):
+class AdamWConstants(NamedTuple):
     """The constants of AdamW: decay rates of the two moments, and the addend to the root of the second."""
 
     beta1: float
@@ -42,7 +42,13 @@ class Factors(NamedTuple):
 
 
 def update_formula(
-    master: Tensor, grad: Tensor, moments: tuple[Tensor, Tensor], factors: Factors, *, decay: float, rule: Rule
+    master: Tensor,
+    grad: Tensor,
+    moments: tuple[Tensor, Tensor],
+    factors: Factors,
+    *,
+    decay: float,
+    rule: AdamWConstants,
 ) -> None:
     """Take the step of `AdamW` with one tensor and its moments, in place."""
     rates, sizes, roots = (factor.to(master.dtype).view(-1, *[1] * (master.dim() - 1)) for factor in factors)
@@ -97,7 +103,13 @@ def _count_steps(steps, rates, active, logs, sizes, roots):
 
 
 def update_compiled(
-    master: Tensor, grad: Tensor, moments: tuple[Tensor, Tensor], factors: Factors, *, decay: float, rule: Rule
+    master: Tensor,
+    grad: Tensor,
+    moments: tuple[Tensor, Tensor],
+    factors: Factors,
+    *,
+    decay: float,
+    rule: AdamWConstants,
 ) -> None:
     """Take the step of `update_formula` with float32 tensors."""
     if master.numel():
@@ -109,7 +121,7 @@ def _by_member(tensor: Tensor) -> Any:
     return as_array(tensor).reshape(tensor.shape[0], -1)
 
 
-def _constants(rule: Rule) -> tuple[np.float32, ...]:
+def _constants(rule: AdamWConstants) -> tuple[np.float32, ...]:
     return tuple(np.float32(x) for x in (1.0 - rule.beta1, rule.beta2, 1.0 - rule.beta2, rule.epsilon))
 
 
@@ -125,7 +137,7 @@ def _update_arrays(arrays: Any, factors: Any, decay: np.float32, constants: Any)
     over_chunks(work, 1, n, rows_per_chunk=VALUES_PER_CHUNK)
 
 
-def log_betas(rule: Rule) -> tuple[float, float]:
+def log_betas(rule: AdamWConstants) -> tuple[float, float]:
     """Return the logarithms of the betas: ``1 - beta**t`` is ``-expm1(t log beta)``, accurate where it is small."""
     return tuple(math.log(beta) if beta else -math.inf for beta in rule[:2])  # type: ignore[return-value]
 
@@ -193,7 +205,7 @@ class AdamW:
             if len(values) != len(parameters):
                 raise argument_error(name, f"have one value for each of the {len(parameters)} parameters", values)
         self._decays, self._groups = [float(decay) for decay in decays], list(groups)
-        self._rule = Rule(*betas, epsilon)
+        self._rule = AdamWConstants(*betas, epsilon)
         first = self._parameters[0]
         self.masters = [_master(parameter) for parameter in self._parameters]
         self._first = [torch.zeros_like(master) for master in self.masters]

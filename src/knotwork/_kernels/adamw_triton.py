@@ -5,7 +5,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from knotwork._kernels.adamw import Factors, Rule, log_betas
+from knotwork._kernels.adamw import AdamWConstants, Factors, log_betas
 from knotwork._kernels.launching import launch
 
 __all__ = ["count", "update"]
@@ -62,7 +62,7 @@ def _update(
         tl.store(parameter_pointer + i, master.to(parameter_pointer.dtype.element_ty), mask=used)
 
 
-def count(steps: Tensor, rates: Tensor, active: Tensor, rule: Rule) -> tuple[Tensor, Tensor]:
+def count(steps: Tensor, rates: Tensor, active: Tensor, rule: AdamWConstants) -> tuple[Tensor, Tensor]:
     """Count the step in place, and return the sizes and roots of `Factors`, of shape (n_groups, M)."""
     log1, log2 = log_betas(rule)
     sizes, roots = (torch.empty(steps.shape, dtype=torch.float32, device=steps.device) for _ in range(2))
@@ -76,7 +76,7 @@ def count(steps: Tensor, rates: Tensor, active: Tensor, rule: Rule) -> tuple[Ten
 
 def update(
     parameter: Tensor, master: Tensor, grad: Tensor, moments: tuple[Tensor, Tensor], factors: Factors, *, decay: float,
-    rule: Rule,
+    rule: AdamWConstants,
 ) -> None:  # fmt: skip
     """Take the step of `update_formula` with a float32 master, and round it into the parameter if they differ."""
     length = master.numel() // master.shape[0]

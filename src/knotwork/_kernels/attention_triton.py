@@ -26,7 +26,7 @@ from knotwork._kernels.dropout_triton import keep_pairs, member_keys, pair_numbe
 from knotwork._kernels.launching import launch
 from knotwork._kernels.layer_norm_triton import add_parts
 
-__all__ = ["ATTENTION", "Settings", "holds"]
+__all__ = ["ATTENTION", "AttentionSettings", "holds"]
 
 ROWS = 4
 """Rows of a program with small tiles."""
@@ -44,7 +44,7 @@ FIRST_ROWS, FIRST_PARTS = 8, 128
 """Backward for the first query: fewest rows of a program, and most programs of a member."""
 
 
-class Settings(NamedTuple):
+class AttentionSettings(NamedTuple):
     """Number of heads, probability of dropout, and whether TF32 is allowed."""
 
     n_heads: int
@@ -174,7 +174,7 @@ def _attention_backward(
         tl.store(kv_grad_pointer + at, k_grad.to(v.dtype), mask=within)
 
 
-def _constants(q: Tensor, kv: Tensor, with_bias: bool, settings: Settings) -> dict[str, Any]:
+def _constants(q: Tensor, kv: Tensor, with_bias: bool, settings: AttentionSettings) -> dict[str, Any]:
     """Return the constants of a kernel.
 
     Each warp processes 16 queries, or 8 if tiles of float32 would overflow its registers. Tiles of 16-bit numbers are
@@ -205,7 +205,7 @@ def _constants(q: Tensor, kv: Tensor, with_bias: bool, settings: Settings) -> di
     }
 
 
-def _grid(q: Tensor, settings: Settings, constants: dict[str, Any]) -> tuple[int, int]:
+def _grid(q: Tensor, settings: AttentionSettings, constants: dict[str, Any]) -> tuple[int, int]:
     """Return the number of heads times blocks of rows, and of members; neighbouring programs differ in the head.
 
     Only the first number may exceed 65535 on a GPU.
@@ -213,7 +213,7 @@ def _grid(q: Tensor, settings: Settings, constants: dict[str, Any]) -> tuple[int
     return settings.n_heads * triton.cdiv(q.shape[1], constants["ROWS"]), q.shape[0]
 
 
-def _numbers(q: Tensor, settings: Settings) -> dict[str, int | float]:
+def _numbers(q: Tensor, settings: AttentionSettings) -> dict[str, int | float]:
     """Return the numbers that both kernels take."""
     root = (q.shape[3] // settings.n_heads) ** -0.5
     return {
@@ -224,7 +224,9 @@ def _numbers(q: Tensor, settings: Settings) -> dict[str, int | float]:
     }
 
 
-def _all_forward(q: Tensor, kv: Tensor, bias: Tensor | None, keys: Tensor | None, *, settings: Settings) -> Tensor:
+def _all_forward(
+    q: Tensor, kv: Tensor, bias: Tensor | None, keys: Tensor | None, *, settings: AttentionSettings
+) -> Tensor:
     """Return the results, of shape (M, B, Q, H * D).
 
     Queries are of shape (M, B, Q, H * D), keys with values of shape (M, B, T, 2 * H * D), both contiguous except for
@@ -241,7 +243,7 @@ def _all_forward(q: Tensor, kv: Tensor, bias: Tensor | None, keys: Tensor | None
 
 
 def _all_backward(
-    grad: Tensor, q: Tensor, kv: Tensor, bias: Tensor | None, keys: Tensor | None, *, settings: Settings,
+    grad: Tensor, q: Tensor, kv: Tensor, bias: Tensor | None, keys: Tensor | None, *, settings: AttentionSettings,
     q_grad: Tensor, kv_grad: Tensor,
 ) -> None:  # fmt: skip
     """Write the gradients of q and kv into tensors with the same strides."""
@@ -369,7 +371,7 @@ def holds(n_tokens: int, n_heads: int, width: int) -> bool:
 
 
 def _first_constants(
-    q: Tensor, kv: Tensor, with_bias: bool, settings: Settings, per_warp: int
+    q: Tensor, kv: Tensor, with_bias: bool, settings: AttentionSettings, per_warp: int
 ) -> dict[str, int | bool]:
     """Return the constants of a kernel, with `per_warp` values of the keys in each warp."""
     width = q.shape[3] // settings.n_heads
@@ -385,7 +387,9 @@ def _first_constants(
     }
 
 
-def _one_forward(q: Tensor, kv: Tensor, bias: Tensor | None, keys: Tensor | None, *, settings: Settings) -> Tensor:
+def _one_forward(
+    q: Tensor, kv: Tensor, bias: Tensor | None, keys: Tensor | None, *, settings: AttentionSettings
+) -> Tensor:
     """Return the results, of shape (M, B, 1, H * D), from contiguous tensors."""
     out = torch.empty_like(q)
     launch(
@@ -397,7 +401,7 @@ def _one_forward(q: Tensor, kv: Tensor, bias: Tensor | None, keys: Tensor | None
 
 
 def _one_backward(
-    grad: Tensor, q: Tensor, kv: Tensor, bias: Tensor | None, keys: Tensor | None, *, settings: Settings
+    grad: Tensor, q: Tensor, kv: Tensor, bias: Tensor | None, keys: Tensor | None, *, settings: AttentionSettings
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the gradients of q, kv and the bias, the last in float32."""
     n_members, n_rows, _, width = q.shape
@@ -464,8 +468,8 @@ def _is_long(qkv: Tensor, first: Tensor | None, n_heads: int) -> bool:
     return not is_short(qkv.shape[2], width // n_heads)
 
 
-def _settings(n_heads: int, p: float) -> Settings:
-    return Settings(n_heads, p, torch.get_float32_matmul_precision() != "highest")
+def _settings(n_heads: int, p: float) -> AttentionSettings:
+    return AttentionSettings(n_heads, p, torch.get_float32_matmul_precision() != "highest")
 
 
 ATTENTION = Path(_forward, _backward)

@@ -14,13 +14,13 @@ from knotwork._kernels.dropout import ZERO, Noise, as_bits, check_rate, compiled
 from knotwork._kernels.fixed_order import has_fixed_order
 from knotwork.basis._compiled import compiled
 
-__all__ = ["Settings", "batch_norm", "batch_norm_eval", "batch_norm_formula"]
+__all__ = ["BatchNormSettings", "batch_norm", "batch_norm_eval", "batch_norm_formula"]
 
 COLUMNS_PER_CHUNK = 128
 """Columns of a chunk, the work of one thread at a time: 512 bytes of a row."""
 
 
-class Settings(NamedTuple):
+class BatchNormSettings(NamedTuple):
     """Settings of the normalisation, relu and dropout, as in `batch_norm`, and whether the order of sums is fixed."""
 
     momentum: float
@@ -33,7 +33,7 @@ class Settings(NamedTuple):
 
 def batch_norm_formula(
     x: Tensor, weight: Tensor, bias: Tensor, residual: Tensor | None, *, buffers: tuple[Tensor, Tensor],
-    counts: Tensor | None, noise: Noise | None, settings: Settings,
+    counts: Tensor | None, noise: Noise | None, settings: BatchNormSettings,
 ) -> Tensor:  # fmt: skip
     """Compute `batch_norm` in plain torch; the buffers are the running mean and variance."""
     running_mean, running_var = buffers
@@ -186,7 +186,7 @@ def _backward(grad, x, y, weight, count, columns, following, kept, grads):
 
 def _run(
     x: Tensor, weight: Tensor, bias: Tensor, residual: Tensor | None, *, buffers: tuple[Tensor, Tensor],
-    counts: Tensor | None, noise: Noise | None, settings: Settings,
+    counts: Tensor | None, noise: Noise | None, settings: BatchNormSettings,
 ) -> Any:  # fmt: skip
     x = x.contiguous()
     members, n_rows, width = x.shape
@@ -210,7 +210,9 @@ def _run(
     return (y,), (x, weight, y if settings.relu else None, mean, inverse, drawn)
 
 
-def _run_backward(grads: Any, kept: Any, needed: Any, *, counts: Tensor | None, settings: Settings, **_: Any) -> Any:
+def _run_backward(
+    grads: Any, kept: Any, needed: Any, *, counts: Tensor | None, settings: BatchNormSettings, **_: Any
+) -> Any:
     x, weight, y, mean, inverse, drawn = kept  # gradients pass where y, the result of relu and dropout, is positive
     members, n_rows, width = x.shape
     x_grad, weight_grad, bias_grad = (torch.empty(t.shape, dtype=t.dtype) for t in (x, weight, weight))
@@ -239,7 +241,7 @@ def _rows(counts: Tensor | None, members: int, n_rows: int) -> npt.NDArray[np.in
     return np.full(members, n_rows) if counts is None else counts.numpy()
 
 
-def _following(settings: Settings, key: np.uint32) -> tuple[bool, bool, np.uint32, np.uint32, np.float32]:
+def _following(settings: BatchNormSettings, key: np.uint32) -> tuple[bool, bool, np.uint32, np.uint32, np.float32]:
     """Return the loops' settings of relu and dropout."""
     threshold, scale = np.uint32(keep_threshold(settings.p)), np.float32(1.0 / (1.0 - settings.p))
     return settings.relu, settings.p > 0.0, key, threshold, scale
@@ -299,7 +301,7 @@ def batch_norm(
         y = functional.dropout(y, p)
         return y if residual is None else residual + y
     tensors = x, weight, bias, residual
-    settings = Settings(momentum, epsilon, relu, p, stream, has_fixed_order())
+    settings = BatchNormSettings(momentum, epsilon, relu, p, stream, has_fixed_order())
     # The CPU loops require running statistics in float32.
     loops = x.device.type != "cpu" or all(buffer.dtype == torch.float32 for buffer in buffers)
     run: Any = _BATCH_NORM if loops else batch_norm_formula

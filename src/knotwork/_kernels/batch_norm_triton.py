@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from knotwork._kernels.batch_norm import Settings
+from knotwork._kernels.batch_norm import BatchNormSettings
 from knotwork._kernels.dispatch import Path, is_long
 from knotwork._kernels.dropout import Noise, keep_threshold
 from knotwork._kernels.dropout_triton import element_bits, member_key
@@ -208,7 +208,7 @@ def _batch_norm_backward(
 
 def _run(
     x: Tensor, weight: Tensor, bias: Tensor, residual: Tensor | None, *, buffers: tuple[Tensor, Tensor],
-    counts: Tensor | None, noise: Noise | None, settings: Settings,
+    counts: Tensor | None, noise: Noise | None, settings: BatchNormSettings,
 ) -> Any:  # fmt: skip
     x = x.contiguous()
     members, _, width = x.shape
@@ -228,7 +228,9 @@ def _run(
     return (y,), (x, weight, y if settings.relu else None, mean, inverse, keys)
 
 
-def _run_backward(grads: Any, kept: Any, needed: Any, *, counts: Tensor | None, settings: Settings, **_: Any) -> Any:
+def _run_backward(
+    grads: Any, kept: Any, needed: Any, *, counts: Tensor | None, settings: BatchNormSettings, **_: Any
+) -> Any:
     x, weight, y, mean, inverse, keys = kept
     weight = weight.contiguous()
     x_grad, weight_grad, bias_grad = torch.empty_like(x), torch.empty_like(weight), torch.empty_like(weight)

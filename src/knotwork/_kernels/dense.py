@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from knotwork._kernels.dispatch import Operation, Packing, is_transformed
-from knotwork._kernels.encoding import NATURAL, RADIAL, SMALLEST, THIN_PLATE, TYPES, Knots, Part
+from knotwork._kernels.encoding import NATURAL, RADIAL, SMALLEST, THIN_PLATE, TYPES, Knots, StackPart
 
 __all__ = ["bends_formula", "bump_widths", "dense_formula", "dense_rows", "table_formula"]
 
@@ -175,7 +175,7 @@ def _fixed_table(breaks: Tensor, n_knots: Tensor, kind: int) -> Tensor:
     return known[kind][1]
 
 
-def dense_rows(part: Part, x: Tensor, breaks: Tensor, knots: Knots, *, size: int, dtype: torch.dtype) -> Tensor:
+def dense_rows(part: StackPart, x: Tensor, breaks: Tensor, knots: Knots, *, size: int, dtype: torch.dtype) -> Tensor:
     """Return the rows of a part, padded with zeros; x, knots, size and dtype are those of `encode`.
 
     `breaks` are those of all groups. The result is differentiable with respect to x, breaks and the widths of bumps.

@@ -135,7 +135,7 @@ class Operation:
         if not torch.compiler.is_compiling():
             path = self._path(device)
             if torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors):
-                return _Run.apply(self, path, settings, *tensors)  # type: ignore[no-untyped-call]
+                return _RunPath.apply(self, path, settings, *tensors)  # type: ignore[no-untyped-call]
             results = path.forward(*tensors, **settings)[0]
             return results if len(results) > 1 else results[0]
         if self.packing is None:
@@ -206,7 +206,7 @@ def _imported(place: str) -> Path:
     return path
 
 
-class _Run(torch.autograd.Function):
+class _RunPath(torch.autograd.Function):
     """One path of an operation."""
 
     @staticmethod
@@ -223,20 +223,20 @@ class _Run(torch.autograd.Function):
         if all(grad is None for grad in grads):
             return (None,) * (3 + len(needed))
         if not torch.is_grad_enabled():
-            return _Run._run_backward(ctx, *grads)
+            return _RunPath._run_backward(ctx, *grads)
         if ctx.operation.packing is not None:
-            inputs = _Run._kept(ctx)[: len(needed)]  # an operation with packing keeps them first
+            inputs = _RunPath._kept(ctx)[: len(needed)]  # an operation with packing keeps them first
             return None, None, None, *_formula_gradients(ctx.operation.formula, ctx.settings, inputs, grads, needed)
-        return _Run._run_backward_once(ctx, *grads)
+        return _RunPath._run_backward_once(ctx, *grads)
 
     @staticmethod
     @once_differentiable
     def _run_backward_once(ctx: Any, *grads: Tensor | None) -> Tensors:
-        return _Run._run_backward(ctx, *grads)
+        return _RunPath._run_backward(ctx, *grads)
 
     @staticmethod
     def _run_backward(ctx: Any, *grads: Tensor | None) -> Tensors:
-        kept = _Run._kept(ctx)
+        kept = _RunPath._kept(ctx)
         if ctx.held is None and ctx.operation.apart and any(grad is None for grad in grads):
             # torch frees the saved tensors after this call, but the other result may go backward later. Results are
             # held without their graph: with it they would refer to this node, a cycle that only the garbage collector

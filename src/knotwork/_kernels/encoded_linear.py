@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from knotwork._kernels.dispatch import Operation, Packing, Path, as_array, in_threads, over_chunks
-from knotwork._kernels.encoding import CYCLIC, LOCAL, NORMALISED, TAILS, TYPES, Knots, Part, encode
+from knotwork._kernels.encoding import CYCLIC, LOCAL, NORMALISED, TAILS, TYPES, Knots, StackPart, encode
 from knotwork._kernels.encoding_cpu import ROWS_PER_CHUNK, clip, interval_of, make_scratch, run_backwards, window_at
 from knotwork.basis._compiled import compiled
 
@@ -34,7 +34,7 @@ def encoded_linear_formula(
     size: int,
 ) -> Tensor:  # fmt: skip
     """Compute `encode_linear` by writing the encoding and multiplying."""
-    part = Part(kind, degree, 0, len(x))
+    part = StackPart(kind, degree, 0, len(x))
     encoded = encode(x, Knots(n_knots, breaks), [part], size=size, dtype=weight.dtype).values.flatten(-2)
     return torch.bmm(encoded, weight) if bias is None else torch.baddbmm(bias[:, None], encoded, weight)
 

@@ -54,7 +54,7 @@ __all__ = [
     "Knots",
     "Layout",
     "Loops",
-    "Part",
+    "StackPart",
     "breaks_from_widths",
     "encode",
     "encoding_formula",
@@ -233,7 +233,7 @@ def rows_formula(x: Tensor, breaks: Tensor, n_knots: Tensor, *, kind: int, degre
 
 
 @dataclass(frozen=True)
-class Part:
+class StackPart:
     """Groups start to stop - 1, with some or (None) all features, that are encoded by the same kind of functions.
 
     `kind` and `degree` are those of `Layout`, or `AFFINE`; knots are computed from logits if `learned`. `family` is the
@@ -321,7 +321,7 @@ class Encoded(NamedTuple):
 
 def encoding_formula(
     logits: Tensor | None, breaks: Tensor | None, x: Tensor, n_knots: Tensor, learned: Tensor | None, *,
-    parts: Sequence[Part], size: int, dtype: torch.dtype, min_spacing: float, epsilon: float,
+    parts: Sequence[StackPart], size: int, dtype: torch.dtype, min_spacing: float, epsilon: float,
 ) -> Any:  # fmt: skip
     """Compute `encode` in plain torch: the values, and with logits the penalty and the breaks."""
     if n_knots.dim() == 1:
@@ -361,7 +361,7 @@ def _with_groups(logits: Tensor | None, breaks: Tensor | None, x: Tensor, n_knot
     return *axis, x.reshape(1, -1, x.shape[-1]), n_knots[None]
 
 
-def _rows(part: Part, x: Tensor, breaks: Tensor, n_knots: Tensor, size: int) -> Tensor:
+def _rows(part: StackPart, x: Tensor, breaks: Tensor, n_knots: Tensor, size: int) -> Tensor:
     """Return the rows of a part by `rows_formula`."""
     piece, settings = part.of(x, axis=2).to(breaks.dtype), {"kind": part.kind, "degree": part.degree, "size": size}
     return rows_formula(piece, part.of(breaks), part.of(n_knots), **settings)
@@ -403,7 +403,7 @@ def path_of(loops: Loops) -> Path:
 
 def _forward(
     loops: Loops, logits: Tensor | None, breaks: Tensor | None, x: Tensor, n_knots: Tensor, learned: Tensor | None, *,
-    parts: Sequence[Part], size: int, dtype: torch.dtype, min_spacing: float, epsilon: float,
+    parts: Sequence[StackPart], size: int, dtype: torch.dtype, min_spacing: float, epsilon: float,
 ) -> Any:  # fmt: skip
     tensors, shape = (logits, breaks, x, n_knots, learned), (*x.shape, size)
     if logits is not None and breaks is None and loops.rows_from_logits is not None and _is_whole(parts, n_knots):
@@ -440,14 +440,14 @@ def _forward(
     return (results, *others), (*tensors, None, others[1]) if others else tensors
 
 
-def _is_whole(parts: Sequence[Part], n_knots: Tensor) -> bool:
+def _is_whole(parts: Sequence[StackPart], n_knots: Tensor) -> bool:
     """Return whether one part has all groups and features, and functions with breaks."""
     n_groups = len(n_knots) if n_knots.dim() > 1 else 1
     return len(parts) == 1 and _covers(parts[0], n_groups)
 
 
 def _backward(
-    loops: Loops, grads: Any, kept: Any, needed: Any, *, parts: Sequence[Part], min_spacing: float, epsilon: float,
+    loops: Loops, grads: Any, kept: Any, needed: Any, *, parts: Sequence[StackPart], min_spacing: float, epsilon: float,
     size: int, **_: Any,
 ) -> Any:  # fmt: skip
     """Return the gradients of logits, breaks and x.
@@ -490,7 +490,7 @@ def _backward_in_groups(loops: Loops, grads: Any, kept: Any, needed: Any, settin
     return tuple(None if result is None else result.reshape(tensor.shape) for result, tensor in pairs)
 
 
-def _sums(loops: Loops, parts: Sequence[Part], tensors: Any, needed: Any) -> tuple[Tensor | None, Tensor | None]:
+def _sums(loops: Loops, parts: Sequence[StackPart], tensors: Any, needed: Any) -> tuple[Tensor | None, Tensor | None]:
     """Return the gradients of x and of the breaks, None if not needed."""
     grad, x, breaks, n_knots = tensors
     with_knots, with_x = needed[0] or needed[1], needed[2]
@@ -504,13 +504,13 @@ def _sums(loops: Loops, parts: Sequence[Part], tensors: Any, needed: Any) -> tup
     return x_out, slopes_out
 
 
-def _covers(part: Part, n_groups: int) -> bool:
+def _covers(part: StackPart, n_groups: int) -> bool:
     """Return whether a part has all groups and features, and functions with breaks."""
     return part.features is None and part.kind != AFFINE and part.stop - part.start == n_groups
 
 
 def _part_backward(
-    loops: Loops, part: Part, tensors: tuple[Tensor, ...], x_grad: Tensor | None, slopes: Tensor | None
+    loops: Loops, part: StackPart, tensors: tuple[Tensor, ...], x_grad: Tensor | None, slopes: Tensor | None
 ) -> None:
     """Write a part of the gradients of x and of the breaks, unless they are None."""
     grad, x, breaks, n_knots = tensors
@@ -532,7 +532,7 @@ def _part_backward(
 
 
 def _whole_to_logits(
-    loops: Loops, part: Part, tensors: Any, spacing: Any, with_x: bool
+    loops: Loops, part: StackPart, tensors: Any, spacing: Any, with_x: bool
 ) -> tuple[Tensor, None, Tensor | None]:
     """Return the gradients of logits, breaks (None) and x (None unless `with_x`) for a part with all groups."""
     penalty_grad, logits, min_spacing, epsilon = spacing
@@ -544,7 +544,7 @@ def _whole_to_logits(
 
 
 def _backward_to_logits(
-    loops: Loops, parts: Sequence[Part], tensors: Any, spacing: Any, with_x: bool
+    loops: Loops, parts: Sequence[StackPart], tensors: Any, spacing: Any, with_x: bool
 ) -> tuple[Tensor, None, Tensor | None]:
     """Return the gradients of logits, breaks (None) and x (None unless `with_x`).
 
@@ -601,7 +601,7 @@ def _to_settings(numbers: tuple[float, ...]) -> dict[str, Any]:
     while rest:
         kind, degree, start, stop, learned, count = (int(n) for n in rest[:6])
         features = None if count < 0 else tuple(int(n) for n in rest[6 : 6 + count])
-        parts.append(Part(kind, degree, start, stop, bool(learned), features))
+        parts.append(StackPart(kind, degree, start, stop, bool(learned), features))
         rest = rest[6 + max(count, 0) :]
     spacing = {"min_spacing": min_spacing, "epsilon": epsilon}
     return {"parts": tuple(parts), "size": int(size), "dtype": TYPES[int(dtype)], **spacing}
@@ -625,7 +625,9 @@ _ENCODING = Operation(
 )
 
 
-def encode(x: Tensor, knots: Knots, parts: Sequence[Part], *, size: int, dtype: torch.dtype | None = None) -> Encoded:
+def encode(
+    x: Tensor, knots: Knots, parts: Sequence[StackPart], *, size: int, dtype: torch.dtype | None = None
+) -> Encoded:
     """Encode values of shape (G, B, F), part by part, into one tensor; x and size are those of `rows_formula`.
 
     Tensors of one group may have no axis of groups: if `n_knots` has the shape (F,), that of x is (..., F).
@@ -664,7 +666,7 @@ def encode(x: Tensor, knots: Knots, parts: Sequence[Part], *, size: int, dtype: 
     return Encoded(values, breaks, penalty)
 
 
-def _encode_in_groups(x: Tensor, knots: Knots, parts: Sequence[Part], *, size: int, dtype: torch.dtype) -> Encoded:
+def _encode_in_groups(x: Tensor, knots: Knots, parts: Sequence[StackPart], *, size: int, dtype: torch.dtype) -> Encoded:
     """Encode values of one group without an axis of groups."""
     logits, breaks, values, n_knots = _with_groups(knots.logits, knots.breaks, x, knots.n_knots)
     widths = None if knots.log_widths is None else knots.log_widths[None]
@@ -674,7 +676,7 @@ def _encode_in_groups(x: Tensor, knots: Knots, parts: Sequence[Part], *, size: i
     return Encoded(encoded.values.reshape(*x.shape, size), encoded.breaks[0], penalty)
 
 
-def _composed_rows(part: Part, x: Tensor, breaks: Tensor, knots: Knots, size: int, dtype: torch.dtype) -> Tensor:
+def _composed_rows(part: StackPart, x: Tensor, breaks: Tensor, knots: Knots, size: int, dtype: torch.dtype) -> Tensor:
     """Return the rows of a part whose functions vary everywhere, or whose family has no compiled code."""
     if not part.family:
         from knotwork._kernels import dense  # noqa: PLC0415 - it is built on this module

@@ -30,7 +30,7 @@ from knotwork._kernels.knots_triton import (
     softmax_shares,
     store_breaks,
 )
-from knotwork._kernels.launching import MOST_PLANS, Plan, power_of_2_from
+from knotwork._kernels.launching import MOST_PLANS, Launch, power_of_2_from
 
 __all__ = ["ENCODING", "WIDEST", "Spacings", "backward", "find", "forward", "forward_from_logits"]
 
@@ -503,9 +503,9 @@ def _shapes_of(x: Tensor, n_knots: Tensor, n_breaks: int, size: int) -> _Shapes:
 
 
 @lru_cache(maxsize=MOST_PLANS)
-def _plan_forward(shapes: _Shapes, kind: int, degree: int, min_spacing: float, epsilon: float, learned: bool) -> Plan:
+def _plan_forward(shapes: _Shapes, kind: int, degree: int, min_spacing: float, epsilon: float, learned: bool) -> Launch:
     count = power_of_2_from(degree if kind == TAILS else degree + 1)
-    return Plan(
+    return Launch(
         _forward, (-(-shapes.values // VALUES), 1, 1),
         (shapes.values, shapes.rows, shapes.features, shapes.breaks, shapes.size, shapes.n_steps, min_spacing,
          epsilon),
@@ -562,8 +562,8 @@ class Spacings(NamedTuple):
 class _Sums(NamedTuple):
     """The two kernels of the backward pass, and the shape of the sums between them."""
 
-    rows: Plan
-    gather: Plan
+    rows: Launch
+    gather: Launch
     shape: tuple[int, ...]
 
 
@@ -581,13 +581,13 @@ def _plan_backward(
     window = max(power_of_2_from(2 * degree + 2), 8)
     n_parts = -(-shapes.rows // (rows * n_blocks))
     settings = {"KIND": kind, "DEGREE": degree}
-    by_rows = Plan(
+    by_rows = Launch(
         _backward, (n_tables, n_parts, n_tiles),
         (shapes.rows, shapes.features, shapes.breaks, shapes.size, knots, shapes.n_steps, n_blocks),
         n_warps=rows // WARP, **settings, ROWS=rows, KNOTS=tile, WINDOW=window, LOG=window.bit_length() - 1,
         WITH_X=with_x, WITH_KNOTS=with_knots, WIDE=n_tiles > 1, LONG=shapes.is_long,
     )  # fmt: skip
-    gather = Plan(
+    gather = Launch(
         gather_sums, (n_tables, 1, 1), (shapes.features, shapes.breaks, n_parts, min_spacing, epsilon),
         PARTS=32, **settings, KNOTS=knots, WINDOW=window, TO_LOGITS=to_logits, WITH_PENALTY=with_penalty,
     )  # fmt: skip

@@ -8,7 +8,7 @@ import triton.language as tl
 from torch import Tensor
 
 from knotwork._kernels.fixed_order_triton import row_sums
-from knotwork._kernels.launching import MOST_PLANS, Plan, launch, power_of_2_from
+from knotwork._kernels.launching import MOST_PLANS, Launch, launch, power_of_2_from
 
 __all__ = [
     "MOST_IN_ONE", "knots_of", "knots_to_logits", "logits_slopes", "make_knots", "padded", "penalty_backward",
@@ -239,9 +239,9 @@ def make_knots(
 def plan_knots(
     groups: int, features: int, n_widths: int, size: int, min_spacing: float, epsilon: float, *,
     with_fixed: bool = False,
-) -> Plan:  # fmt: skip
+) -> Launch:  # fmt: skip
     """Return the plan of the kernel that makes all knots of a group in one program."""
-    return Plan(
+    return Launch(
         _penalty_forward, (groups, 1, 1), (features, n_widths, min_spacing, epsilon),
         FEATURES=power_of_2_from(features), WIDTHS=padded(n_widths, size), WITH_FIXED=with_fixed,
     )  # fmt: skip

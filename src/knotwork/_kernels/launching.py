@@ -19,7 +19,7 @@ from triton.compiler import CompiledKernel
 from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
-__all__ = ["MOST_PLANS", "Plan", "launch", "power_of_2_from"]
+__all__ = ["MOST_PLANS", "Launch", "launch", "power_of_2_from"]
 
 ALIGNED = 16
 """Bytes to which Triton aligns vectors: code that uses them is selected by the addresses of the tensors."""
@@ -185,7 +185,7 @@ class _Kind(NamedTuple):
 
 
 @final
-class Plan:
+class Launch:
     """All launches of a kernel whose arguments differ only in the tensors.
 
     Parameters

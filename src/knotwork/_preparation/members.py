@@ -22,7 +22,7 @@ from knotwork.encoders._transformers import SplineEncoder
 from knotwork.knots import PLACEMENTS, Column, Target, complete
 from knotwork.knots._placements import TreePlacement, select_spaced
 from knotwork.nn._interactions import InteractionConfig
-from knotwork.training._blocks import FLAGS
+from knotwork.training._chunks import FLAGS
 from knotwork.training._members import Member, TrainingTable, to_usual_range, usual_range_of
 
 __all__ = [

@@ -1,8 +1,8 @@
-"""Tables larger than memory: batches are read twice, first for a sample of the rows, then into blocks on a disk.
+"""Tables larger than memory: batches are read twice, first for a sample of the rows, then into chunks on a disk.
 
 The first pass counts rows and labels and keeps the rows with the smallest hashes of their numbers: validation rows, and
 a random sample of the others, by which columns are learned. The second pass reads every batch as a table, adds its
-columns to summaries by which knots are placed, and writes its rows to the blocks that networks are trained on.
+columns to summaries by which knots are placed, and writes its rows to the chunks that networks are trained on.
 """
 
 import shutil
@@ -35,7 +35,7 @@ from knotwork._tables import (
 )
 from knotwork.errors import ColumnError, ColumnTypeError
 from knotwork.knots import Column, QuantileSketch
-from knotwork.training._blocks import BlockWriter, RowBlocks, RowFormat
+from knotwork.training._chunks import ChunkWriter, RowChunks, RowFormat
 from knotwork.training._members import column_units, in_units
 
 __all__ = ["BatchReader", "Survey", "Written", "survey_batches", "write_blocks"]
@@ -228,7 +228,7 @@ def _needed(source: Any, without: Iterable[str], columns: Sequence[str] | None) 
 
 
 def row_hashes(first: int, n: int, seed: int) -> UintArray:
-    """Return 64 random bits of rows from `first`, by which they are held out, sampled and put into blocks (SplitMix64).
+    """Return 64 random bits of rows from `first`, by which they are held out, sampled and put into chunks (SplitMix64).
 
     Examples
     --------
@@ -458,13 +458,13 @@ class Written:
 
     Parameters
     ----------
-    blocks : RowBlocks
+    chunks : RowChunks
         The training rows.
     summaries : tuple of Column
         Each numerical column in all training rows.
     """
 
-    blocks: RowBlocks
+    chunks: RowChunks
     summaries: tuple[Column, ...]
 
 
@@ -501,19 +501,19 @@ class _Writing:
     read_target: Callable[[Any], npt.NDArray[Any]]
     weigh: Callable[[npt.NDArray[Any], npt.NDArray[np.float64] | None], npt.NDArray[np.float64] | None]
     units: npt.NDArray[np.float64]
-    writer: BlockWriter
+    writer: ChunkWriter
 
     def run(
-        self, batch: Batch, blocks: npt.NDArray[np.int64], counts: Any, starts: Any, parts: _Parts
+        self, batch: Batch, chunks: npt.NDArray[np.int64], counts: Any, starts: Any, parts: _Parts
     ) -> npt.NDArray[Any]:
-        """Write the rows of a batch to blocks and add them to summaries; return the target of those with block -1."""
+        """Write the rows of a batch to chunks and add them to summaries; return the target of those with chunk -1."""
         table, misfits = self.columns.read_quietly(batch.features, to_fit=True)
         target = self.read_target(batch.target)
         weights = self.weigh(target, batch.weights)
-        chosen = blocks >= 0
+        chosen = chunks >= 0
         self._summarise(table.numbers, weights, chosen, parts)
         places, kind = np.flatnonzero(chosen), np.uint16 if len(counts) <= 2**16 else np.int64
-        places = places[np.argsort(blocks[places].astype(kind), kind="stable")]
+        places = places[np.argsort(chunks[places].astype(kind), kind="stable")]
         rows = np.zeros(len(places), dtype=self.writer.form.dtype)
         rows["numbers"] = in_units(table.numbers, self.units)[places]
         rows["codes"] = table.codes[places]
@@ -545,7 +545,7 @@ def write_blocks(
     sample: npt.NDArray[np.float64],
     folder: Path,
 ) -> Written:
-    """Read all batches a second time, and write their training rows to blocks.
+    """Read all batches a second time, and write their training rows to chunks.
 
     Parameters
     ----------
@@ -566,10 +566,10 @@ def write_blocks(
     folder : Path
         Where the files are written.
     """
-    n_blocks = form.n_blocks(survey.n_rows)
+    n_chunks = form.n_chunks(survey.n_rows)
     _check_room(folder, survey.n_rows * form.dtype.itemsize)
     units = column_units(sample)
-    writer = BlockWriter(folder, form, n_blocks)
+    writer = ChunkWriter(folder, form, n_chunks)
     writing = _Writing(columns, read_target, weigh, units, writer)
     parts = [_Parts.empty(sample.shape[1], survey.seed) for _ in range(N_THREADS)]
     _run_threads(writing, reader, survey, parts)
@@ -578,16 +578,16 @@ def write_blocks(
         total.add(later)
     for label, texts in total.misfits.items():
         warn_misfits(texts, label)
-    blocks = RowBlocks(
+    chunks = RowChunks(
         folder, form, tuple(writer.counts.tolist()), units,
         tuple(np.flatnonzero(total.is_missing).tolist()), survey.seed,
     )  # fmt: skip
-    return Written(blocks, tuple(sketch.column() for sketch in total.sketches))
+    return Written(chunks, tuple(sketch.column() for sketch in total.sketches))
 
 
 def _run_threads(writing: _Writing, reader: BatchReader, survey: Survey, parts: list[_Parts]) -> None:
     """Write all batches; those of each thread are added to its own summaries, in their order."""
-    most, n_rows, n_read, n_blocks = usable_cores(len(parts)), 0, 0, len(writing.writer.counts)
+    most, n_rows, n_read, n_chunks = usable_cores(len(parts)), 0, 0, len(writing.writer.counts)
     waiting: deque[tuple[AbstractContextManager[None], Future[npt.NDArray[Any]]]] = deque()
     held = _HeldRows(writing.read_target(survey.batch.target)[survey.validates])
     columns = writing.columns
@@ -599,9 +599,9 @@ def _run_threads(writing: _Writing, reader: BatchReader, survey: Survey, parts: 
             batch = reader.split_weighted(raw)
             if not batch.n_rows:
                 continue
-            blocks = _drawn_blocks(row_hashes(n_rows, batch.n_rows, survey.seed), survey.limit, n_blocks)
-            counts = np.bincount(blocks[blocks >= 0], minlength=n_blocks)
-            work = (batch, blocks, counts, writing.writer.reserve(counts), parts[number % len(parts)])
+            chunks = _drawn_chunks(row_hashes(n_rows, batch.n_rows, survey.seed), survey.limit, n_chunks)
+            counts = np.bincount(chunks[chunks >= 0], minlength=n_chunks)
+            work = (batch, chunks, counts, writing.writer.reserve(counts), parts[number % len(parts)])
             waiting.append((where, threads[number % len(parts)].submit(writing.run, *work)))
             n_rows += batch.n_rows
             while len(waiting) > most:
@@ -635,13 +635,13 @@ def _other_rows(what: str) -> Exception:
     return argument_error("X", "yield the same rows in the same order whenever it is read", what, hint)
 
 
-def _drawn_blocks(hashes: UintArray, limit: int, n_blocks: int) -> npt.NDArray[np.int64]:
-    """Return the block of each row, -1 for those that are held out, whose hashes are not above the limit."""
+def _drawn_chunks(hashes: UintArray, limit: int, n_chunks: int) -> npt.NDArray[np.int64]:
+    """Return the chunk of each row, -1 for those that are held out, whose hashes are not above the limit."""
     # The lower bits do not depend on the upper ones, by which rows are held out.
-    blocks = ((hashes & np.uint64(2**32 - 1)) * np.uint64(n_blocks) >> np.uint64(32)).astype(np.int64)
+    chunks = ((hashes & np.uint64(2**32 - 1)) * np.uint64(n_chunks) >> np.uint64(32)).astype(np.int64)
     if limit >= 0:
-        blocks[hashes <= np.uint64(limit)] = -1
-    return blocks
+        chunks[hashes <= np.uint64(limit)] = -1
+    return chunks
 
 
 def _finish(where: AbstractContextManager[None], future: Future[npt.NDArray[Any]]) -> npt.NDArray[Any]:

@@ -278,10 +278,10 @@ class TabularEstimator(FittedModel):
         (`validation_share`, at most 100,000), and a random sample of up to 200,000 others, by which columns are learned
         and knots are placed that depend on the target. The second time, columns are summarised, by which other knots
         are placed (`knotwork.knots.QuantileSketch` states the error), and rows are written to `scratch`, as float32 in
-        the units of their columns, which is what networks see. Each row goes to one of the blocks, of up to 4 million
-        rows, at random. Networks take the blocks, and the rows of each block, in another random order in every pass;
-        two blocks are in memory, at most 512 MiB. After each block the validation rows are scored: in `history_` and
-        for `TrainingConfig.patience` a block is an epoch, while `max_epochs` counts passes over all rows.
+        the units of their columns, which is what networks see. Each row goes to one of the chunks, of up to 4 million
+        rows, at random. Networks take the chunks, and the rows of each chunk, in another random order in every pass;
+        two chunks are in memory, at most 512 MiB. After each chunk the validation rows are scored: in `history_` and
+        for `TrainingConfig.patience` a chunk is an epoch, while `max_epochs` counts passes over all rows.
         """
         self._settings()  # before a cluster is started
         given = {"X_val": X_val, "y_val": y_val, "groups": groups}
@@ -369,7 +369,7 @@ class TabularEstimator(FittedModel):
     ) -> "Preparation":
         """Choose encodings if wanted, and return the table with the members of a plan."""
         config = self._settings()
-        in_memory = replace(prepared, table=replace(prepared.table, blocks=None))
+        in_memory = replace(prepared, table=replace(prepared.table, chunks=None))
         choices = self._choices(columns, in_memory) if self._is_per_feature else []
         if choices:
             plan = plan.with_choices(choices)

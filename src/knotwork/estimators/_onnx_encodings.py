@@ -20,7 +20,7 @@ from knotwork._kernels.encoding import (
     TAILS,
     THIN_PLATE,
     UNIT_AREA,
-    Part,
+    StackPart,
 )
 from knotwork.basis._blocks import SMOOTH_LIMIT
 from knotwork.basis._families import PERIODIC
@@ -185,7 +185,7 @@ def _encode(graph: Graph, values: str, missing: str, *, encoding: StackEncoding,
     return graph("Where", graph("Unsqueeze", missing, graph.ints(2)), as_numpy(vectors[member]), joined)
 
 
-def _waves(graph: Graph, x: str, *, part: Part, encoding: StackEncoding, place: tuple[int, Array]) -> str:
+def _waves(graph: Graph, x: str, *, part: StackPart, encoding: StackEncoding, place: tuple[int, Array]) -> str:
     """Add the cosines and sines of one part at x of shape (n, f, 1), for a member and some features."""
     member, features = place
     assert encoding.frequencies is not None
@@ -199,7 +199,9 @@ def _waves(graph: Graph, x: str, *, part: Part, encoding: StackEncoding, place: 
     return graph("Cos", graph.slice(angles, 0, part.degree, axis=2))
 
 
-def _bumps(graph: Graph, x: str, *, part: Part, encoding: StackEncoding, place: tuple[int, Array]) -> tuple[str, int]:
+def _bumps(
+    graph: Graph, x: str, *, part: StackPart, encoding: StackEncoding, place: tuple[int, Array]
+) -> tuple[str, int]:
     """Add the radial functions of one part at x of shape (n, f, 1); return the name of (n, f, width), and the width."""
     member, features = place
     breaks, n_knots = (tensor[member : member + 1, features] for tensor in (encoding.spacings()[0], encoding.n_knots))
@@ -216,7 +218,7 @@ def _bumps(graph: Graph, x: str, *, part: Part, encoding: StackEncoding, place: 
     return graph("Mul", graph("Exp", graph("Mul", graph("Mul", shares, shares), np.float32(-0.5))), used), width
 
 
-def _rows(graph: Graph, x: str, *, part: Part, breaks: Array, n_knots: Array) -> tuple[str, int]:
+def _rows(graph: Graph, x: str, *, part: StackPart, breaks: Array, n_knots: Array) -> tuple[str, int]:
     """Add the functions of one part at x of shape (n, f, 1); return the name of (n, f, width), and the width."""
     if part.kind == AFFINE:
         return x, 1

@@ -169,7 +169,7 @@ def check_source(X: Any, y: Any, engine: str) -> None:
     """Raise an error if a table in memory is given with the name of its target, or a stream to a cluster."""
     if is_stream(X):
         if engine != "local":
-            hint = "Blocks of rows are read from a disk of this machine; device=['cuda:0', 'cuda:1'] uses several GPUs."
+            hint = "Chunks of rows are read from a disk of this machine; device=['cuda:0', 'cuda:1'] uses several GPUs."
             raise argument_error("engine", "be 'local' if X is read in batches", engine, hint)
     elif isinstance(y, str) and not isinstance(X, str | PathLike):  # of which the error names the next step
         frame = as_frame(X)

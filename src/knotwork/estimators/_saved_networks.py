@@ -25,7 +25,7 @@ from knotwork._kernels.encoding import (
     TAILS,
     THIN_PLATE,
     Layout,
-    Part,
+    StackPart,
 )
 from knotwork.basis._blocks import Embedding
 from knotwork.nn._backbones import BACKBONES, Backbone
@@ -210,7 +210,7 @@ def _count(value: Any, name: str, most: int) -> int:
     return int(value)
 
 
-def _part_to_json(part: Part) -> dict[str, Any]:
+def _part_to_json(part: StackPart) -> dict[str, Any]:
     content = {name: vars(part)[name] for name in ("kind", "degree", "start", "stop", "learned")}
     content["features"] = None if part.features is None else [*part.features]
     if part.kind == PLAIN:
@@ -313,7 +313,7 @@ def _layout(content: Any, *, n_features: int, capacity: Capacity) -> StackLayout
     return StackLayout(parts, sizes, size, content["min_spacing"])
 
 
-def _part(content: Any, n_features: int, size: int) -> Part:
+def _part(content: Any, n_features: int, size: int) -> StackPart:
     names = ("kind", "degree", "start", "stop", "learned", "features")
     plain = isinstance(content, dict) and content.get("kind") == PLAIN
     check_entries(content, "part", (*names, "family") if plain else names)
@@ -334,7 +334,7 @@ def _part(content: Any, n_features: int, size: int) -> Part:
         raise argument_error("kind", "be a kind of functions with a degree that is valid for it", (kind, degree))
     if not 0 <= start < stop:
         raise argument_error("start", "be at least 0 and smaller than stop", (start, stop))
-    return Part(kind, degree, start, stop, check_bool(content["learned"], "learned"), features, family)
+    return StackPart(kind, degree, start, stop, check_bool(content["learned"], "learned"), features, family)
 
 
 def _encoding(layout: StackLayout, file: TensorFile, prefix: str, *, n_members: int) -> StackEncoding:

@@ -27,7 +27,7 @@ from knotwork._preparation.targets import DTYPES, Labels, check_target, class_we
 from knotwork._preparation.validation import LARGEST_SEED, Holdout
 from knotwork._tables import as_frame, source_names
 from knotwork.errors import ColumnTypeError, ColumnWarning
-from knotwork.training._blocks import RowBlocks, RowFormat
+from knotwork.training._chunks import RowChunks, RowFormat
 from knotwork.training._members import TrainingTable, column_units
 
 if TYPE_CHECKING:  # the estimators load this module when they need it
@@ -35,7 +35,7 @@ if TYPE_CHECKING:  # the estimators load this module when they need it
 
 __all__ = ["predicted_batches", "prepared_stream", "read_beside_target"]
 
-CHUNK_ROWS = 1 << 18
+PREDICTED_ROWS = 1 << 18
 """Rows that are predicted at a time: a multiple of those that networks predict together, whose results are the same."""
 
 Weights = npt.NDArray[np.float64] | None
@@ -163,15 +163,15 @@ def _prepare(
         rows = rows.validated_by(columns.read(given[0]), goal.read(given[1]))
     n_held = int(rows.validates.sum())
     n_written = survey.n_rows - int(survey.validates.sum())
-    draft = RowBlocks(folder, form, (n_written,), column_units(table.numbers), (), survey.seed, n_held)
+    draft = RowChunks(folder, form, (n_written,), column_units(table.numbers), (), survey.seed, n_held)
     # Errors in parameters come before the second pass, which may take long.
     estimator._plan(columns, rows.training_table(estimator, columns, draft), n_folds=1)
     written = write_blocks(
         reader, survey, columns, form,
         read_target=goal.read, weigh=goal.weigh, sample=table.numbers, folder=folder,
     )  # fmt: skip
-    blocks = replace(written.blocks, n_held=n_held)
-    data = rows.training_table(estimator, columns, blocks)
+    chunks = replace(written.chunks, n_held=n_held)
+    data = rows.training_table(estimator, columns, chunks)
     plan = estimator._plan(columns, data, n_folds=1)
     every = np.arange(len(rows.target))
     holdout = Holdout(
@@ -181,7 +181,7 @@ def _prepare(
     seeds = random.randint(LARGEST_SEED, size=plan.n_seeds)
     train, valid = (every[~rows.validates], every[rows.validates]) if rows.validates.any() else (every, every)
     split = Split(0, int(seeds[0]), train, valid, every[:0])
-    prepared = PreparedTable(data, (split,), blocks.indicated, estimator.missing, written.summaries)
+    prepared = PreparedTable(data, (split,), chunks.indicated, estimator.missing, written.summaries)
     return estimator._with_members(columns, prepared, plan, seeds=seeds, state=state)
 
 
@@ -216,18 +216,18 @@ class _Rows(NamedTuple):
             np.arange(len(self.target) + len(target)) >= len(self.target),
         )
 
-    def training_table(self, estimator: "TabularEstimator", columns: Columns, blocks: RowBlocks) -> TrainingTable:
-        """Return the rows, with all training rows in blocks."""
+    def training_table(self, estimator: "TabularEstimator", columns: Columns, chunks: RowChunks) -> TrainingTable:
+        """Return the rows, with all training rows in chunks."""
         return TrainingTable(
             self.numbers,
-            add_indicators(self.numbers, self.codes, blocks.indicated),
+            add_indicators(self.numbers, self.codes, chunks.indicated),
             self.target,
             estimator._task,
-            (*columns.cardinalities, *[N_FLAGS] * len(blocks.indicated)),
+            (*columns.cardinalities, *[N_FLAGS] * len(chunks.indicated)),
             estimator._n_classes,
             self.weights,
             estimator._objective(),
-            blocks,
+            chunks,
         )
 
 
@@ -269,8 +269,8 @@ def _learn(
 def predicted_batches(estimator: Any, source: Any, predict: Callable[[Any], Any]) -> Iterator[Any]:
     """Yield the predictions of every batch of a stream, the same as those of the whole table, none for no rows.
 
-    Networks predict `CHUNK_ROWS` rows at a time whatever the batches are, because a prediction may depend on the number
-    of rows that are computed together, by rounding.
+    Networks predict `PREDICTED_ROWS` rows at a time whatever the batches are, because the rounding of a prediction may
+    depend on the number of rows that are computed together.
 
     Parameters
     ----------
@@ -292,9 +292,9 @@ def predicted_batches(estimator: Any, source: Any, predict: Callable[[Any], Any]
         for raw in divided(batch):
             tables.append(estimator.columns_.read(_without_target(estimator, raw)))
             n_waiting += len(raw)
-            while n_waiting >= CHUNK_ROWS:
-                ready.append(predict(_first_rows(tables, CHUNK_ROWS)))
-                n_waiting -= CHUNK_ROWS
+            while n_waiting >= PREDICTED_ROWS:
+                ready.append(predict(_first_rows(tables, PREDICTED_ROWS)))
+                n_waiting -= PREDICTED_ROWS
                 yield from _complete(lengths, ready)
     if n_waiting:
         ready.append(predict(_first_rows(tables, n_waiting)))

@@ -18,7 +18,7 @@ from knotwork._kernels.encoding import (
     Encoded,
     Knots,
     Layout,
-    Part,
+    StackPart,
     encode,
     into_unit,
     logits_from_knots,
@@ -97,7 +97,7 @@ class _Encoding(nn.Module, ABC):
         self.register_buffer("scale", None)
         groups = 1 if self.n_members is None else self.n_members
         family = layout.family if layout.kind == PLAIN else ""
-        self._parts = (Part(layout.kind, layout.scheme, 0, groups, learned=self.learnable, family=family),)
+        self._parts = (StackPart(layout.kind, layout.scheme, 0, groups, learned=self.learnable, family=family),)
         self._epsilon, self._penalty, self._n_inspected = 1e-6, None, 0
 
     @property

@@ -106,7 +106,7 @@ class Tokenizer(Initial):
 
 
 @final
-class Block(nn.Module):
+class TransformerBlock(nn.Module):
     """Attention and a feed-forward layer, each on normalised inputs, with skip connections."""
 
     def __init__(self, n_members: int, d_token: int, n_heads: int, hidden: int) -> None:
@@ -207,7 +207,7 @@ class FTTransformer(nn.Module):
         members = n_members or 1
         self.tokenizer = Tokenizer(members, sizes, cardinalities, d_token, tokens)
         n_blocks = check_int(n_blocks, "n_blocks", minimum=1)
-        self.blocks = nn.ModuleList(Block(members, d_token, n_heads, hidden) for _ in range(n_blocks))
+        self.blocks = nn.ModuleList(TransformerBlock(members, d_token, n_heads, hidden) for _ in range(n_blocks))
         self.norm = LayerNorm(members, d_token)
         self.head = Linear(members, d_token, check_int(d_out, "d_out", minimum=1))
         initialise(self, member_seeds(members))
@@ -241,7 +241,7 @@ class FTTransformer(nn.Module):
         """
         p = self.dropout if self.training else (0.0, 0.0)
         x = self.tokenizer(blocks, codes, self.head.weight.dtype)
-        layers = [block for block in self.blocks if isinstance(block, Block)]
+        layers = [block for block in self.blocks if isinstance(block, TransformerBlock)]
         first, *others = [block.attention_norm for block in layers]
         n_after = len(others)
         x, y = first(x, first=not n_after)

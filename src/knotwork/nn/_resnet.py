@@ -37,7 +37,7 @@ class BatchNorm(nn.Module):
 
 
 @final
-class Block(nn.Module):
+class ResidualBlock(nn.Module):
     """Linear, BatchNorm, ReLU, Dropout, Linear, BatchNorm, added to the input."""
 
     def __init__(self, n_members: int, width: int, hidden: int) -> None:
@@ -104,7 +104,7 @@ class ResNet(nn.Module):
         check_int(hidden, "hidden", minimum=1)
         self.first = Linear(members, check_int(d_in, "d_in", minimum=1), width, blocks=blocks)
         n_blocks = check_int(n_blocks, "n_blocks", minimum=1)
-        self.blocks = nn.ModuleList(Block(members, width, hidden) for _ in range(n_blocks))
+        self.blocks = nn.ModuleList(ResidualBlock(members, width, hidden) for _ in range(n_blocks))
         self.head = Linear(members, width, check_int(d_out, "d_out", minimum=1))
         initialise(self, member_seeds(members))
 

@@ -19,7 +19,7 @@ from knotwork._kernels.encoding import (
     Encoded,
     Knots,
     Layout,
-    Part,
+    StackPart,
     breaks_from_widths,
     encode,
     into_unit,
@@ -31,7 +31,7 @@ from knotwork.basis._families import COSINE, FAMILIES, PERIODIC, PLAIN, family_n
 from knotwork.nn._linear import make_draw
 from knotwork.nn._periodic import periodic_rows, smoothly_clipped
 
-__all__ = ["FARTHEST", "WAVES", "Kind", "StackEncoding", "StackLayout", "kind_of", "scaled_knots", "separated"]
+__all__ = ["FARTHEST", "WAVES", "FunctionKind", "StackEncoding", "StackLayout", "kind_of", "scaled_knots", "separated"]
 
 LARGEST = 1e30
 """Largest range of a feature in the units of the table, and one over the smallest: limits of float32."""
@@ -50,8 +50,8 @@ FREQUENCY_STREAM = 1 << 19
 """Stream of random numbers before that of the frequencies; other parameters use higher ones, dropout lower ones."""
 
 
-class Kind(NamedTuple):
-    """Features of the same kind are encoded in one pass; the fields are those of `Part`.
+class FunctionKind(NamedTuple):
+    """Features of the same kind are encoded in one pass; the fields are those of `StackPart`.
 
     The degree of cosines and sines is their number.
     """
@@ -61,15 +61,15 @@ class Kind(NamedTuple):
     family: str = ""
 
 
-def kind_of(block: Block, learnable: bool) -> Kind:
+def kind_of(block: Block, learnable: bool) -> FunctionKind:
     """Return the kind of the functions that encode a block."""
     if isinstance(block, AffineBlock):
-        return Kind(AFFINE, 0)
+        return FunctionKind(AFFINE, 0)
     if isinstance(block, PeriodicBlock):
-        return Kind(PERIODIC if block.phases is None else COSINE, block.size)
+        return FunctionKind(PERIODIC if block.phases is None else COSINE, block.size)
     family = family_name(block.basis)
     layout = Layout(family, block.basis.degree, normalised=learnable and FAMILIES[family].normalised)
-    return Kind(layout.kind, layout.scheme, family if layout.kind == PLAIN else "")
+    return FunctionKind(layout.kind, layout.scheme, family if layout.kind == PLAIN else "")
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class StackLayout:
     result, where shorter blocks are padded with zeros. `min_spacing` is a share of the feature's range.
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple[StackPart, ...]
     sizes: tuple[int, ...]
     size: int
     min_spacing: float = 1e-3
@@ -92,7 +92,7 @@ class StackLayout:
         return max(numbers, default=0)
 
     @property
-    def waves(self) -> tuple[Part, ...]:
+    def waves(self) -> tuple[StackPart, ...]:
         """The parts that are cosines and sines."""
         return tuple(part for part in self.parts if part.kind in WAVES)
 
@@ -276,7 +276,7 @@ class StackEncoding(nn.Module):
             return blocks
         return torch.where(torch.isnan(values)[..., None], vectors[:, None].to(blocks.dtype), blocks)
 
-    def _waves(self, part: Part, values: Tensor, dtype: torch.dtype) -> Tensor:
+    def _waves(self, part: StackPart, values: Tensor, dtype: torch.dtype) -> Tensor:
         """Return the cosines and sines of a part, padded with zeros."""
         assert self.frequencies is not None
         values = part.of(values, axis=2)
@@ -348,7 +348,7 @@ class StackEncoding(nn.Module):
         self.layout = replace(self.layout, parts=tuple(parts))
 
 
-def _parts(blocks: Sequence[Sequence[Block]], learnable: Sequence[bool]) -> list[Part]:
+def _parts(blocks: Sequence[Sequence[Block]], learnable: Sequence[bool]) -> list[StackPart]:
     """Return the parts of a stack in which members of the same kind are adjacent."""
     rows = [
         (tuple(kind_of(block, learned) for block in member), learned)
@@ -361,11 +361,11 @@ def _parts(blocks: Sequence[Sequence[Block]], learnable: Sequence[bool]) -> list
         for kind in distinct:
             features = tuple(feature for feature, other in enumerate(kinds) if other == kind)
             features_of_part = None if len(distinct) == 1 else features
-            parts.append(Part(kind.kind, kind.degree, start, stop, learned, features_of_part, kind.family))
+            parts.append(StackPart(kind.kind, kind.degree, start, stop, learned, features_of_part, kind.family))
     return parts
 
 
-def _is_cyclic(part: Part) -> bool:
+def _is_cyclic(part: StackPart) -> bool:
     """Return whether values of a part are moved into [0, 1) by whole periods."""
     return part.kind == CYCLIC or (bool(part.family) and FAMILIES[part.family].basis.is_cyclic)
 
@@ -380,7 +380,7 @@ def _own_columns(layout: StackLayout, n_knots: Tensor) -> Tensor:
     return torch.arange(layout.size) < counts[..., None]
 
 
-def _marked(parts: Iterable[Part], shape: Sequence[int]) -> Tensor:
+def _marked(parts: Iterable[StackPart], shape: Sequence[int]) -> Tensor:
     """Return which features of which members belong to some parts."""
     out = torch.zeros(*shape, dtype=torch.bool)
     for part in parts:

@@ -21,7 +21,7 @@ from knotwork.basis._blocks import Embedding
 from knotwork.basis._families import PLAIN
 from knotwork.nn._backbones import Backbone
 from knotwork.nn._stack import WAVES, kind_of
-from knotwork.training._blocks import BlockLoader, as_streamed
+from knotwork.training._chunks import ChunkLoader, as_streamed
 from knotwork.training._config import TrainingConfig
 from knotwork.training._members import DeviceTable, Member, TrainingTable
 from knotwork.training._network import running_statistics
@@ -104,13 +104,13 @@ def train(
     of the remaining time in proportion to its work, and leaves the time that it does not need to the others. If its
     share does not suffice for all epochs of a cosine or of cycles, the learning rate falls faster.
 
-    Where rows are in blocks (`TrainingTable.blocks`), each block counts as an epoch: members are validated after it,
-    and a pass over the rows has as many epochs as there are blocks. The next block is loaded meanwhile.
+    Where rows are in chunks (`TrainingTable.chunks`), each chunk counts as an epoch: members are validated after it,
+    and a pass over the rows has as many epochs as there are chunks. The next chunk is loaded meanwhile.
     """
     if not members:
         raise argument_error("members", "contain at least one member", members)
-    if table.blocks is not None:
-        members, config = as_streamed(table.blocks, members, config)
+    if table.chunks is not None:
+        members, config = as_streamed(table.chunks, members, config)
     device = resolve_device(device)
     for member in members:
         _check_reproducible(member, *_settings(member, backbone, config), device)
@@ -120,7 +120,9 @@ def train(
     else:
         waiting = [list(piece.places) for piece in start.pieces]
     reporters = None if report is None else Reporters([report])
-    run = _Run(table, data, members, backbone, config, categories, reporters, keep_knots, ensemble, len(waiting), start)
+    run = _TrainCall(
+        table, data, members, backbone, config, categories, reporters, keep_knots, ensemble, len(waiting), start
+    )
     with matrix_precision(config, device), cpu_threads(device) as run.n_threads:
         run.train(waiting)
     pieces = sorted(run.pieces, key=lambda piece: piece.places)
@@ -130,7 +132,7 @@ def train(
 
 
 @dataclass
-class _Run:
+class _TrainCall:
     """One call of `train`: its arguments, and the results so far."""
 
     table: TrainingTable
@@ -159,8 +161,8 @@ class _Run:
 
     def train(self, waiting: list[list[int]]) -> None:
         """Train stacks, one after the other or some side by side; after Ctrl-C others keep their initial weights."""
-        # Stacks side by side would need different blocks at a time.
-        number, most = 0, MOST_AT_ONCE if self.ensemble and self.table.blocks is None else 1
+        # Stacks side by side would need different chunks at a time.
+        number, most = 0, MOST_AT_ONCE if self.ensemble and self.table.chunks is None else 1
         while waiting:
             group = self._group(waiting, most)
             rest = [place for stack in waiting[len(group) :] for place in stack]
@@ -281,7 +283,7 @@ class Pace:
 class _RunningStack:
     """A stack in training, epoch after epoch; on a GPU, stacks that are trained side by side have their own streams."""
 
-    def __init__(self, run: _Run, places: list[int], number: int, n_beside: int) -> None:
+    def __init__(self, run: _TrainCall, places: list[int], number: int, n_beside: int) -> None:
         self.run, self.places, self.number = run, places, number
         members = [run.members[place] for place in places]
         self.members = [replace(member, config=member.config or run.config) for member in members]
@@ -290,10 +292,10 @@ class _RunningStack:
         self.stream = torch.cuda.Stream(device) if n_beside > 1 else None  # type: ignore[no-untyped-call]
         if self.stream is not None:
             self.stream.wait_stream(torch.cuda.current_stream())
-        self.blocks = None if run.table.blocks is None else BlockLoader(run.table.blocks, run.data)
+        self.chunks = None if run.table.chunks is None else ChunkLoader(run.table.chunks, run.data)
         with self._on_stream(), self._closed_on_error():
-            if self.blocks is not None:
-                self.blocks.load()
+            if self.chunks is not None:
+                self.chunks.load()
             table = run.table, run.data, self.members
             settings = self.backbone, self.config
             self.stack = TrainingStack(*table, *settings, categories=run.categories, start=self._start())
@@ -318,12 +320,12 @@ class _RunningStack:
 
     @contextmanager
     def _closed_on_error(self) -> Iterator[None]:
-        """Stop the thread that loads blocks if the stack cannot be built."""
+        """Stop the thread that loads chunks if the stack cannot be built."""
         try:
             yield
         except BaseException:
-            if self.blocks is not None:
-                self.blocks.close()
+            if self.chunks is not None:
+                self.chunks.close()
             raise
 
     def _on_stream(self) -> AbstractContextManager[Any]:
@@ -332,8 +334,8 @@ class _RunningStack:
     def start_epoch(self) -> None:
         """Train an epoch; on a GPU only queue its steps."""
         with self._on_stream():
-            if self.blocks is not None and self.log.n_epochs:  # the first one is loaded
-                self.blocks.load()
+            if self.chunks is not None and self.log.n_epochs:  # the first one is loaded
+                self.chunks.load()
             for part in self.parts:
                 part.set_pace(self.pace.epochs, self.pace.speed)
             steps = self.threads if len(self.parts) == 1 else StepThreads(1)
@@ -386,8 +388,8 @@ class _RunningStack:
 
     def release(self) -> None:
         """Wait for the device, and free the captured graphs."""
-        if self.blocks is not None:
-            self.blocks.close()
+        if self.chunks is not None:
+            self.chunks.close()
         if self.stream is not None:
             self.stream.synchronize()
         for part in self.parts:

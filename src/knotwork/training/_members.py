@@ -15,7 +15,7 @@ from knotwork.knots import TASKS, Column
 from knotwork.nn._backbones import Backbone
 from knotwork.nn._interactions import InteractionConfig
 from knotwork.nn._stack import kind_of
-from knotwork.training._blocks import RowBlocks
+from knotwork.training._chunks import RowChunks
 from knotwork.training._config import TrainingConfig
 from knotwork.training._objectives import USUAL, Objective
 
@@ -56,7 +56,7 @@ class TrainingTable:
         Weights of the rows in the loss and in the validation score, not negative.
     objective : Objective, optional
         What networks are trained for; by default the squared error, or the cross-entropy of classes.
-    blocks : RowBlocks, optional
+    chunks : RowChunks, optional
         Training rows that do not fit in memory; the rows of the arrays are then a sample of them, and validation rows.
     """
 
@@ -68,7 +68,7 @@ class TrainingTable:
     n_classes: int = 0
     weights: npt.NDArray[np.float64] | None = None
     objective: Objective | None = None
-    blocks: RowBlocks | None = None
+    chunks: RowChunks | None = None
 
     def __post_init__(self) -> None:
         check_choice(self.task, "task", TASKS)
@@ -84,12 +84,12 @@ class TrainingTable:
     @property
     def n_rows(self) -> int:
         """Number of rows, those for validation included, whether they are in memory or not."""
-        return len(self.target) if self.blocks is None else self.blocks.n_rows + self.blocks.n_held
+        return len(self.target) if self.chunks is None else self.chunks.n_rows + self.chunks.n_held
 
     @property
     def n_at_once(self) -> int:
         """Number of rows that are on the device at a time, without those that are only used for validation."""
-        return len(self.target) if self.blocks is None else self.blocks.capacity
+        return len(self.target) if self.chunks is None else self.chunks.capacity
 
     @property
     def d_out(self) -> int:
@@ -284,8 +284,8 @@ def planned_rates(members: Sequence[Member], config: TrainingConfig) -> Tensor:
 class DeviceTable:
     """A `TrainingTable` on a device, with numbers in float32 and in `units` of shape (2, n_numerical).
 
-    If its rows are in blocks, `count` is the number of rows of the block that is loaded, and the rows of the table come
-    behind room for the largest block.
+    If its rows are in chunks, `count` is the number of rows of the chunk that is loaded, and the rows of the table come
+    behind room for the largest chunk.
     """
 
     numbers: Tensor
@@ -301,10 +301,10 @@ class DeviceTable:
     ) -> "DeviceTable":
         """Copy a table to a device, by default in units of its own columns."""
         if units is None:
-            units = column_units(table.numbers) if table.blocks is None else table.blocks.units
+            units = column_units(table.numbers) if table.chunks is None else table.chunks.units
         kind = torch.float64 if table.task == "regression" else torch.int64
         weights = None if table.weights is None else torch.from_numpy(np.array(table.weights))
-        room = 0 if table.blocks is None else table.blocks.capacity
+        room = 0 if table.chunks is None else table.chunks.capacity
 
         def behind(values: Tensor) -> Tensor:
             return torch.cat([values.new_zeros(room, *values.shape[1:]), values]) if room else values
@@ -319,6 +319,6 @@ class DeviceTable:
         )
 
     def count_rows(self, n_train: Tensor) -> None:
-        """Set the number of training rows of members to that of the block that is loaded, if rows are in blocks."""
+        """Set the number of training rows of members to that of the chunk that is loaded, if rows are in chunks."""
         if self.count is not None:
             n_train.copy_(self.count)

@@ -1,4 +1,4 @@
-"""Training rows that do not fit in memory: blocks of them in files, and what loads them ahead of the training."""
+"""Training rows that do not fit in memory: chunks of them in files, and what loads them ahead of the training."""
 
 import os
 import queue
@@ -15,13 +15,13 @@ from torch import Tensor
 
 from knotwork.training._config import TrainingConfig
 
-if TYPE_CHECKING:  # tables may have blocks
+if TYPE_CHECKING:  # tables may have chunks
     from knotwork.training._members import DeviceTable, Member
 
-__all__ = ["FLAGS", "BlockLoader", "BlockWriter", "RowBlocks", "RowFormat", "as_streamed"]
+__all__ = ["FLAGS", "ChunkLoader", "ChunkWriter", "RowChunks", "RowFormat", "as_streamed"]
 
-BLOCK_BYTES, MOST_BLOCK_ROWS = 240 << 20, 1 << 22
-"""Bytes and rows of a block, at most. Two are in memory; pinned memory has sizes of powers of two, here 256 MiB."""
+CHUNK_BYTES, MOST_CHUNK_ROWS = 240 << 20, 1 << 22
+"""Bytes and rows of a chunk, at most. Two are in memory; pinned memory has sizes of powers of two, here 256 MiB."""
 
 FLAGS = (1, 2)
 """Codes of an indicator of missing values: where the value is missing, and where it is not; 0 stands for unseen."""
@@ -62,10 +62,10 @@ class RowFormat:
             fields.append(("weights", np.float32, (1,)))
         return np.dtype([*fields, ("codes", code, (len(self.cardinalities),))], align=True)
 
-    def n_blocks(self, n_rows: int) -> int:
-        """Return into how many blocks so many rows are divided."""
-        most = min(BLOCK_BYTES // self.dtype.itemsize, MOST_BLOCK_ROWS)
-        # Rows are drawn into blocks, whose sizes differ a little: six standard deviations are left.
+    def n_chunks(self, n_rows: int) -> int:
+        """Return into how many chunks so many rows are divided."""
+        most = min(CHUNK_BYTES // self.dtype.itemsize, MOST_CHUNK_ROWS)
+        # Rows are drawn into chunks, whose sizes differ a little: six standard deviations are left.
         usual = max(most - 6 * int(np.sqrt(most)), 1)
         return max(-(-n_rows // usual), 1)
 
@@ -82,12 +82,12 @@ class RowFormat:
 
 
 @dataclass(frozen=True, eq=False)
-class RowBlocks:
-    """Training rows in files, one for each block.
+class RowChunks:
+    """Training rows in files, one for each chunk.
 
-    A row is in a block that is drawn at random, so that every block is a random sample. Each pass over the rows takes
-    the blocks in another order, and each block's rows in another order: what differs from an order of all rows is only
-    that rows of one block stay together.
+    A row is in a chunk that is drawn at random, so that every chunk is a random sample. Each pass over the rows takes
+    the chunks in another order, and each chunk's rows in another order: what differs from an order of all rows is only
+    that rows of one chunk stay together.
 
     Parameters
     ----------
@@ -96,15 +96,15 @@ class RowBlocks:
     form : RowFormat
         How rows are written.
     counts : tuple of int
-        Rows of each block.
+        Rows of each chunk.
     units : ndarray of shape (2, n_numerical)
         Origin and unit of each numerical column.
     indicated : tuple of int
         Numerical columns with an indicator of missing values behind the codes.
     seed : int
-        Random seed of the order of the blocks.
+        Random seed of the order of the chunks.
     n_held : int, default=0
-        Rows of the table that are not in the blocks: those that validate, which are in memory.
+        Rows of the table that are not in the chunks: those that validate, which are in memory.
     """
 
     folder: Path
@@ -117,59 +117,59 @@ class RowBlocks:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows in all blocks."""
+        """Number of rows in all chunks."""
         return sum(self.counts)
 
     @property
     def capacity(self) -> int:
-        """Rows of the largest block."""
+        """Rows of the largest chunk."""
         return max(self.counts)
 
-    def block(self, number: int) -> int:
-        """Return which block is the one of this number, counted over all passes."""
+    def chunk(self, number: int) -> int:
+        """Return which chunk is the one of this number, counted over all passes."""
         done, place = divmod(number, len(self.counts))
         return int(np.random.default_rng([self.seed, done]).permutation(len(self.counts))[place])
 
-    def read(self, block: int, out: npt.NDArray[np.uint8]) -> int:
-        """Read a block into an array of bytes of shape (capacity, size of a row), and return its number of rows."""
-        n_rows = self.counts[block]
+    def read(self, chunk: int, out: npt.NDArray[np.uint8]) -> int:
+        """Read a chunk into an array of bytes of shape (capacity, size of a row), and return its number of rows."""
+        n_rows = self.counts[chunk]
         view = memoryview(out[:n_rows]).cast("B")
-        with block_path(self.folder, block).open("rb", buffering=0) as file:
+        with chunk_path(self.folder, chunk).open("rb", buffering=0) as file:
             done = 0
             while done < len(view):
                 step = file.readinto(view[done:])
                 if not step:
-                    raise OSError(f"{block_path(self.folder, block)} is shorter than it was written.")
+                    raise OSError(f"{chunk_path(self.folder, chunk)} is shorter than it was written.")
                 done += step
         return n_rows
 
 
-def block_path(folder: Path, block: int) -> Path:
-    """Return the file of a block."""
-    return folder / f"block_{block:05d}"
+def chunk_path(folder: Path, chunk: int) -> Path:
+    """Return the file of a chunk."""
+    return folder / f"chunk_{chunk:05d}"
 
 
 @final
-class BlockWriter:
-    """Writes rows to the files of blocks; places are reserved in order, rows may be written by several threads."""
+class ChunkWriter:
+    """Writes rows to the files of chunks; places are reserved in order, rows may be written by several threads."""
 
-    def __init__(self, folder: Path, form: RowFormat, n_blocks: int) -> None:
+    def __init__(self, folder: Path, form: RowFormat, n_chunks: int) -> None:
         self.form, self._folder, self._size = form, folder, form.dtype.itemsize
-        self.counts = np.zeros(n_blocks, dtype=np.int64)
+        self.counts = np.zeros(n_chunks, dtype=np.int64)
 
     def reserve(self, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return the first places in each block for so many rows each."""
+        """Return the first places in each chunk for so many rows each."""
         starts = self.counts.copy()
         self.counts += counts
         return starts
 
     def write(self, rows: npt.NDArray[Any], counts: npt.NDArray[np.int64], starts: npt.NDArray[np.int64]) -> None:
-        """Write rows, block after block, to their places."""
+        """Write rows, chunk after chunk, to their places."""
         data, begin = memoryview(rows.view(np.uint8)), 0
-        for block, (count, start) in enumerate(zip(counts.tolist(), starts.tolist(), strict=True)):
+        for chunk, (count, start) in enumerate(zip(counts.tolist(), starts.tolist(), strict=True)):
             part, place = data[begin : begin + count * self._size], start * self._size
-            # Not kept open: a table may have more blocks than a process may have files.
-            file = os.open(block_path(self._folder, block), os.O_WRONLY | os.O_CREAT, 0o600)
+            # Not kept open: a table may have more chunks than a process may have files.
+            file = os.open(chunk_path(self._folder, chunk), os.O_WRONLY | os.O_CREAT, 0o600)
             try:
                 while len(part):
                     step = os.pwrite(file, part, place)
@@ -183,7 +183,7 @@ class BlockWriter:
 
 
 class _Slot(NamedTuple):
-    """Room for a block: bytes in host memory, on a GPU its copy there, and what was done with it last."""
+    """Room for a chunk: bytes in host memory, on a GPU its copy there, and what was done with it last."""
 
     host: Tensor
     device: Tensor
@@ -191,25 +191,25 @@ class _Slot(NamedTuple):
 
 
 @final
-class BlockLoader:
-    """Loads blocks into a table on the device; a thread reads the next one, and copies it to a GPU, ahead of time.
+class ChunkLoader:
+    """Loads chunks into a table on the device; a thread reads the next one, and copies it to a GPU, ahead of time.
 
     Parameters
     ----------
-    rows : RowBlocks
-        The blocks.
+    rows : RowChunks
+        The chunks.
     data : DeviceTable
-        Its first `RowBlocks.capacity` rows are replaced.
+        Its first `RowChunks.capacity` rows are replaced.
     """
 
-    def __init__(self, rows: RowBlocks, data: "DeviceTable") -> None:
+    def __init__(self, rows: RowChunks, data: "DeviceTable") -> None:
         self.rows, self.data = rows, data
         self._free: queue.Queue[_Slot | None] = queue.Queue()
         self._ready: queue.Queue[tuple[_Slot, int] | BaseException] = queue.Queue()
         for _ in range(min(len(rows.counts), 2)):
             self._free.put(self._slot())
         self._n_loaded, self._is_closed = 0, False
-        self._thread = threading.Thread(target=self._read_ahead, name="knotwork-blocks", daemon=True)
+        self._thread = threading.Thread(target=self._read_ahead, name="knotwork-chunks", daemon=True)
         self._thread.start()
 
     @property
@@ -225,7 +225,7 @@ class BlockLoader:
         return _Slot(host, torch.empty(shape, dtype=torch.uint8, device=self.data.numbers.device), event)
 
     def load(self) -> None:
-        """Replace the block in the table by the next one; a single block stays."""
+        """Replace the chunk in the table by the next one; a single chunk stays."""
         if self._n_loaded and len(self.rows.counts) == 1:
             return
         item = self._ready.get()
@@ -259,8 +259,8 @@ class BlockLoader:
             number = 0
             while (slot := self._free.get()) is not None and not self._is_closed:
                 if slot.event is not None:
-                    slot.event.synchronize()  # the last block in this slot has been used
-                n_rows = self.rows.read(self.rows.block(number), slot.host.numpy())
+                    slot.event.synchronize()  # the last chunk in this slot has been used
+                n_rows = self.rows.read(self.rows.chunk(number), slot.host.numpy())
                 if stream is not None:
                     with torch.cuda.stream(stream):
                         slot.device[:n_rows].copy_(slot.host[:n_rows], non_blocking=True)
@@ -278,11 +278,11 @@ class BlockLoader:
 
 
 def as_streamed(
-    rows: RowBlocks, members: "Sequence[Member]", config: TrainingConfig
+    rows: RowChunks, members: "Sequence[Member]", config: TrainingConfig
 ) -> "tuple[list[Member], TrainingConfig]":
-    """Return members and configuration for training on blocks, each of which counts as an epoch.
+    """Return members and configuration for training on chunks, each of which counts as an epoch.
 
-    A pass over the rows takes as many epochs as there are blocks. Rows of the table lie behind those of the block.
+    A pass over the rows takes as many epochs as there are chunks. Rows of the table lie behind those of the chunk.
     """
 
     def longer(config: TrainingConfig) -> TrainingConfig:

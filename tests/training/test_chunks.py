@@ -1,4 +1,4 @@
-"""Blocks of rows in files: what is written is read, and loaded into the table on the device."""
+"""Chunks of rows in files: what is written is read, and loaded into the table on the device."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from knotwork.training._blocks import BlockLoader, BlockWriter, RowBlocks, RowFormat
+from knotwork.training._chunks import ChunkLoader, ChunkWriter, RowChunks, RowFormat
 from knotwork.training._members import DeviceTable, TrainingTable
 
 FORMS = {
@@ -32,28 +32,28 @@ def random_rows(form, n_rows, seed=0):
 
 @pytest.mark.parametrize("name", FORMS)
 def test_loaded_blocks_have_the_rows_that_were_written(tmp_path, name):
-    """Two threads write to three blocks; over two passes the table has every row twice, with its indicators."""
+    """Two threads write to three chunks; over two passes the table has every row twice, with its indicators."""
     form = FORMS[name]
     batches = [random_rows(form, n, seed=n) for n in (50, 31, 80)]
-    writer = BlockWriter(tmp_path, form, 3)
+    writer = ChunkWriter(tmp_path, form, 3)
     with ThreadPoolExecutor(2) as pool:
         for batch in batches:
             counts = np.array([len(batch) - 25, 20, 5])
             pool.submit(writer.write, batch, counts, writer.reserve(counts)).result()
     indicated = (0,) if form.n_numbers else ()
     units = np.stack([np.zeros(form.n_numbers), np.ones(form.n_numbers)])
-    blocks = RowBlocks(tmp_path, form, tuple(writer.counts.tolist()), units, indicated, seed=1)
-    assert (blocks.n_rows, blocks.capacity) == (161, max(writer.counts))
+    chunks = RowChunks(tmp_path, form, tuple(writer.counts.tolist()), units, indicated, seed=1)
+    assert (chunks.n_rows, chunks.capacity) == (161, max(writer.counts))
     own = random_rows(form, 4, seed=7)
     codes = np.concatenate([own["codes"], np.full((4, len(indicated)), 2)], axis=1).astype(np.int64)
     target = own["target"] if (form.n_targets or 0) > 1 else own["target"][:, 0]
     table = TrainingTable(
         own["numbers"].astype(np.float64), codes, target, "classification" if form.n_targets is None else "regression",
         (*form.cardinalities, *[3] * len(indicated)), 5, own["weights"][:, 0] if form.has_weights else None,
-        blocks=blocks,
+        chunks=chunks,
     )  # fmt: skip
     data = DeviceTable.from_table(table, torch.device("cpu"))
-    loader, parts = BlockLoader(blocks, data), []
+    loader, parts = ChunkLoader(chunks, data), []
     for _ in range(6):
         loader.load()
         n = int(data.count)
@@ -77,11 +77,11 @@ def ordered(rows):
 
 def test_errors_of_reading_are_raised_by_the_training(tmp_path):
     form = FORMS["numbers"]
-    writer = BlockWriter(tmp_path, form, 2)
+    writer = ChunkWriter(tmp_path, form, 2)
     writer.write(random_rows(form, 10), np.array([4, 6]), writer.reserve(np.array([4, 6])))
-    blocks = RowBlocks(tmp_path, form, (4, 60), np.stack([np.zeros(5), np.ones(5)]), (), seed=0)
-    table = TrainingTable(np.zeros((1, 5)), np.zeros((1, 0), dtype=np.int64), np.zeros(1), "regression", blocks=blocks)
-    loader = BlockLoader(blocks, DeviceTable.from_table(table, torch.device("cpu")))
+    chunks = RowChunks(tmp_path, form, (4, 60), np.stack([np.zeros(5), np.ones(5)]), (), seed=0)
+    table = TrainingTable(np.zeros((1, 5)), np.zeros((1, 0), dtype=np.int64), np.zeros(1), "regression", chunks=chunks)
+    loader = ChunkLoader(chunks, DeviceTable.from_table(table, torch.device("cpu")))
     with pytest.raises(OSError, match="shorter than it was written"):
         [loader.load() for _ in range(2)]
     loader.close()
@@ -90,7 +90,7 @@ def test_errors_of_reading_are_raised_by_the_training(tmp_path):
 def test_blocks_are_as_large_as_memory_permits():
     narrow, wide = RowFormat(20, (), 0, has_weights=False), RowFormat(5000, (), 0, has_weights=False)
     for form, n_rows in ((narrow, 100_000_000), (wide, 1_000_000)):
-        usual = n_rows / form.n_blocks(n_rows)
+        usual = n_rows / form.n_chunks(n_rows)
         assert (usual + 5 * np.sqrt(usual)) * form.dtype.itemsize < 256 << 20  # a power of two, as pinned memory is
         assert usual * form.dtype.itemsize > 200 << 20
-    assert narrow.n_blocks(1000) == 1
+    assert narrow.n_chunks(1000) == 1
