@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # type checkers and editors see the names that are imported l
         make_encoder,
     )
     from knotwork.estimators import TabularClassifier, TabularRegressor, load
-    from knotwork.training import TrainingConfig
+    from knotwork.training import Focal, Huber, Quantile, TrainingConfig, Tweedie
 
 __version__ = "0.2.0"
 
@@ -36,9 +36,12 @@ __all__ = [
     "AdditiveClassifier",
     "AdditiveRegressor",
     "Explorer",
+    "Focal",
+    "Huber",
     "PerFeatureEncoder",
     "PeriodicEncoder",
     "PiecewiseLinearEncoder",
+    "Quantile",
     "Recommendation",
     "ScalarEncoder",
     "SplineEncoder",
@@ -46,6 +49,7 @@ __all__ = [
     "TabularRegressor",
     "TensorSplineEncoder",
     "TrainingConfig",
+    "Tweedie",
     "additive",
     "basis",
     "choose_per_feature",
@@ -80,6 +84,7 @@ _LATER = {
     "TabularRegressor": "knotwork.estimators",
     "TensorSplineEncoder": "knotwork.encoders",
     "TrainingConfig": "knotwork.training",
+    **dict.fromkeys(("Focal", "Huber", "Quantile", "Tweedie"), "knotwork.training"),
     "choose_per_feature": "knotwork.encoders",
     "explore": "knotwork._explore",
     "find_pairs": "knotwork.encoders",

@@ -182,6 +182,22 @@ def test_saved_models_predict_the_same(tmp_path, name):
     assert (tmp_path / "again").read_bytes() == (tmp_path / "model").read_bytes()
 
 
+VALUES = [Quantile((0.1, 0.9)), knotwork.Huber(1.35), knotwork.Tweedie(1.5)]
+
+
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: value.name)
+def test_objectives_as_values_are_those_of_the_words(tmp_path, value):
+    words = dict(vars(value))
+    rows, target = X[:300], np.exp(LINE[:300] / 10.0)
+    by_word = TabularRegressor(**SHORT, objective=value.name, **words).fit(rows, target)
+    by_value = clone(TabularRegressor(**SHORT, objective=value)).fit(rows, target)
+    np.testing.assert_array_equal(by_value.predict(rows), by_word.predict(rows))
+    by_value.save(tmp_path / "model")
+    loaded = knotwork.load(tmp_path / "model", device="cpu")
+    assert loaded.get_params()["objective"] == value
+    np.testing.assert_array_equal(loaded.predict(rows), by_value.predict(rows))
+
+
 SEVERAL = {
     "squared": {},
     "gaussian": {"objective": "gaussian"},

@@ -14,6 +14,7 @@ from sklearn import metrics
 from knotwork.errors import ArgumentError, ColumnError
 from knotwork.training import OBJECTIVES, Objective, TrainingConfig, train
 from knotwork.training._members import TrainingTable
+from knotwork.training._objective import all_predictions, column_units, target_units
 from knotwork.training._objectives import (
     USUAL,
     Custom,
@@ -24,11 +25,8 @@ from knotwork.training._objectives import (
     Poisson,
     Quantile,
     Tweedie,
-    all_predictions,
-    column_units,
     make_objective,
     objective_from_json,
-    target_units,
 )
 from knotwork.training._stack import validation_scores
 from tests.training.cases import make_member, make_table

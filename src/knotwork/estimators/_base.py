@@ -43,7 +43,7 @@ from knotwork.nn._interactions import InteractionConfig
 from knotwork.training._config import TrainingConfig
 from knotwork.training._members import Member, TrainingTable
 from knotwork.training._network import CATEGORIES
-from knotwork.training._objectives import Objective
+from knotwork.training._objective import Objective
 from knotwork.training._progress import LOGGER, ProgressBar, Reporter, Reporters, log_epoch, shown_stage
 from knotwork.training._results import Trained
 from knotwork.training._spread import check_engine, connected, device_type, resolve_devices, train_spread

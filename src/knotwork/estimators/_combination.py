@@ -17,7 +17,7 @@ from knotwork.estimators._plans import Plan
 from knotwork.training._config import TrainingConfig
 from knotwork.training._members import Member, TrainingTable
 from knotwork.training._metrics import METRICS, Metric
-from knotwork.training._objectives import Objective
+from knotwork.training._objective import Objective
 from knotwork.training._results import Trained
 from knotwork.training._stack import mean_score, validation_scores
 
@@ -248,7 +248,8 @@ class Residuals:
         low, high = self._quantiles(coverage)
         with np.errstate(over="ignore"):
             ends = [np.clip(centre + (spread + self.floor) * each, -LARGEST, LARGEST) for each in (low, high)]
-        return np.maximum(np.stack(ends, axis=-1), objective.lowest)
+        interval: FloatArray = np.stack(ends, axis=-1)
+        return np.maximum(interval, 0.0) if objective.is_positive else interval
 
     def _quantiles(self, coverage: float) -> tuple[FloatArray, FloatArray]:
         """Return the lower and the upper quantile of each target; a level in between counts as the next outer one."""

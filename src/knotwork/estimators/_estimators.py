@@ -28,7 +28,8 @@ from knotwork.estimators._combination import (
 from knotwork.estimators._fitted import doubled
 from knotwork.nn._backbones import Backbone
 from knotwork.training._config import TrainingConfig
-from knotwork.training._objectives import Gaussian, Objective, Quantile, make_objective
+from knotwork.training._objective import Objective
+from knotwork.training._objectives import OBJECTIVES, make_objective
 from knotwork.training._progress import Reporter
 
 __all__ = ["TabularClassifier", "TabularRegressor"]
@@ -298,7 +299,7 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
         """
         check_is_fitted(self)
         objective = self.trained_.objective
-        if check_bool(return_std, "return_std") and not isinstance(objective, Gaussian):
+        if check_bool(return_std, "return_std") and not objective.predicts_std:
             raise argument_error(
                 "return_std", f"be False for objective={objective.name!r}", return_std, "Fit with objective='gaussian'."
             )
@@ -307,12 +308,8 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
     def _predict(self, table: Table, *, return_std: bool) -> Any:
         """Return predictions for a table as it was read."""
         objective, predictions = self.trained_.objective, self._predictions(table)
-        if isinstance(objective, Gaussian):
-            mean, std = predictions[..., 0], predictions[..., 1]
-            return (mean, std) if return_std else mean
-        if isinstance(objective, Quantile) and isinstance(objective.quantiles, tuple):
-            return np.maximum.accumulate(predictions, axis=-1)
-        return predictions[..., 0]
+        result = objective.result(predictions)
+        return (result, predictions[..., 1]) if return_std else result
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Any:
         """Return intervals that contain the target of a share of new rows, by conformal prediction.
@@ -359,10 +356,7 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
         Of a stream as in `fit`, y and sample_weight are names of columns.
         """
         y, predictions, sample_weight = self._beside_target(X, y, sample_weight)
-        if isinstance(self.trained_.objective, Quantile) and isinstance(self.trained_.objective.quantiles, tuple):
-            middle = np.argmin(np.abs(np.array(self.trained_.objective.levels) - 0.5))
-            predictions = predictions[..., middle]
-        return float(r2_score(y, predictions, sample_weight=sample_weight))
+        return float(r2_score(y, self.trained_.objective.central(predictions), sample_weight=sample_weight))
 
     def _predictions(self, table: Table) -> npt.NDArray[np.float64]:
         """Return all predictions, of shape (n, n_outputs) or, of several targets, (n, n_targets, n_outputs)."""
@@ -370,17 +364,14 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
         return mean if self.n_targets_ is None else mean.reshape(len(mean), self.n_targets_, -1)
 
     def _responses(self, table: Table) -> npt.NDArray[np.float64]:
-        predictions = self._predictions(table)
-        if isinstance(self.trained_.objective, Gaussian):
-            predictions = predictions[..., :1]
+        predictions = self._predictions(table)[..., : len(self.trained_.objective.labels)]
         return predictions.reshape(len(predictions), -1)
 
     def _output_names(self) -> list[str]:
         objective, n_targets = self.trained_.objective, self.n_targets_
-        levels = [f"{level:g}" for level in objective.levels] if isinstance(objective, Quantile) else [""]
         if n_targets is None:
-            return levels
-        return [f"target {place + 1} {level}".strip() for place in range(n_targets) for level in levels]
+            return list(objective.labels)
+        return [f"target {place + 1} {label}".strip() for place in range(n_targets) for label in objective.labels]
 
     @property
     def n_targets_(self) -> int | None:
@@ -420,7 +411,8 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
-        tags.target_tags.positive_only = self.objective in ("poisson", "gamma", "tweedie")
+        kind = OBJECTIVES.get(self.objective) if isinstance(self.objective, str) else self.objective
+        tags.target_tags.positive_only = bool(getattr(kind, "is_positive", False))  # it may be any object before a fit
         return tags
 
 

@@ -29,15 +29,8 @@ from knotwork.nn._realmlp import RealMLP
 from knotwork.nn._resnet import ResNet
 from knotwork.nn._tabm import TabM
 from knotwork.training._network import Network
-from knotwork.training._objectives import (
-    LARGEST_LOG,
-    SMALLEST_SPREAD,
-    START_OF_SPREAD,
-    Gaussian,
-    Objective,
-    Quantile,
-    column_units,
-)
+from knotwork.training._objective import Objective, column_units
+from knotwork.training._objectives import LARGEST_LOG, SMALLEST_SPREAD, START_OF_SPREAD
 from knotwork.training._results import Piece
 
 __all__ = ["export_onnx"]
@@ -268,12 +261,12 @@ def _number_outputs(graph: Graph, mean: str, estimator: TabularRegressor) -> lis
     """Add predictions in the shape of `predict`; return their descriptions."""
     objective = estimator.trained_.objective
     targets = () if estimator.n_targets_ is None else (estimator.n_targets_,)
-    if isinstance(objective, Quantile) and isinstance(objective.quantiles, tuple):
+    if objective.has_levels:
         shape = (*targets, objective.n_outputs)
         graph("Reshape", mean, graph.ints(-1, *shape), name="prediction")
         return [graph.describe("prediction", DOUBLE, "n", *shape)]
     parts = graph.reshape(mean, -1, *targets, objective.n_outputs)
-    names = ("prediction", "std") if isinstance(objective, Gaussian) else ("prediction",)
+    names = ("prediction", "std") if objective.predicts_std else ("prediction",)
     for place, name in enumerate(names):
         graph("Gather", parts, graph.constant(place, np.int64), axis=len(targets) + 1, name=name)
     return [graph.describe(name, DOUBLE, "n", *targets) for name in names]

@@ -56,7 +56,8 @@ from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import resolve_device
 from knotwork.training._metrics import METRICS
 from knotwork.training._network import CATEGORIES
-from knotwork.training._objectives import Objective, objective_from_json
+from knotwork.training._objective import Objective
+from knotwork.training._objectives import objective_from_json
 from knotwork.training._results import History, Trained
 
 __all__ = ["load", "save"]

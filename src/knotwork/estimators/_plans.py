@@ -26,7 +26,7 @@ from knotwork.nn._interactions import InteractionConfig
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import network_products
 from knotwork.training._members import Member, TrainingTable, to_usual_range
-from knotwork.training._objectives import Objective
+from knotwork.training._objective import Objective
 from knotwork.training._results import History, Trained
 
 __all__ = [

@@ -8,7 +8,8 @@ from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import train
 from knotwork.training._members import Member, TrainingTable
 from knotwork.training._metrics import METRICS, Metric
-from knotwork.training._objectives import OBJECTIVES, Objective
+from knotwork.training._objective import Objective
+from knotwork.training._objectives import OBJECTIVES, Focal, Huber, Quantile, Tweedie
 from knotwork.training._progress import EpochReport, StopTraining
 from knotwork.training._results import History, Trained
 
@@ -16,13 +17,17 @@ __all__ = [
     "METRICS",
     "OBJECTIVES",
     "EpochReport",
+    "Focal",
     "History",
+    "Huber",
     "Member",
     "Metric",
     "Objective",
+    "Quantile",
     "StopTraining",
     "Trained",
     "TrainingConfig",
     "TrainingTable",
+    "Tweedie",
     "train",
 ]

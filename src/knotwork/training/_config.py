@@ -9,7 +9,8 @@ import numpy as np
 
 from knotwork._checks import argument_error, check_bool, check_choice, check_int, listed, type_error
 from knotwork.training._metrics import METRICS, Metric
-from knotwork.training._objectives import USUAL, Objective
+from knotwork.training._objective import Objective
+from knotwork.training._objectives import USUAL
 
 __all__ = ["PRECISIONS", "SCHEDULES", "TrainingConfig"]
 

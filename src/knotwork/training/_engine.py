@@ -25,7 +25,7 @@ from knotwork.training._chunks import ChunkLoader, as_streamed
 from knotwork.training._config import TrainingConfig
 from knotwork.training._members import DeviceTable, Member, TrainingTable
 from knotwork.training._network import running_statistics
-from knotwork.training._objectives import score_units
+from knotwork.training._objective import score_units
 from knotwork.training._progress import EpochReport, Reporter, Reporters
 from knotwork.training._results import EpochLog, History, KnotPaths, Piece, Trained
 from knotwork.training._stack import TrainingStack, build_network

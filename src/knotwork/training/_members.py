@@ -17,7 +17,8 @@ from knotwork.nn._interactions import InteractionConfig
 from knotwork.nn._stack import kind_of
 from knotwork.training._chunks import RowChunks
 from knotwork.training._config import TrainingConfig
-from knotwork.training._objectives import USUAL, Objective
+from knotwork.training._objective import Objective
+from knotwork.training._objectives import USUAL
 
 __all__ = [
     "Member", "TrainingTable", "column_units", "padded", "planned_rates", "to_usual_range", "usual_range",

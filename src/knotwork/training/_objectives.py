@@ -1,12 +1,6 @@
-"""Objectives: the loss of a row, how outputs of a network become predictions, and the metric that validates them.
-
-Losses and predictions are formed in units of the target, in which it is of the order of one: `Objective.units` returns
-their origin and size. Everything here is made of torch operations that do not wait for the device, because it is part
-of CUDA graphs.
-"""
+"""The built-in objectives and their registry `OBJECTIVES`."""
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from itertools import pairwise
@@ -15,233 +9,27 @@ from statistics import NormalDist
 from typing import Any, ClassVar, final
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from knotwork._checks import argument_error, check_choice, listed, type_error
 from knotwork.errors import ColumnError
-from knotwork.training._metrics import METRICS, Metric, row_metric
+from knotwork.training._objective import Array, Objective, Units
 
 __all__ = [
-    "OBJECTIVES", "USUAL", "Custom", "Gaussian", "Objective", "Quantile", "all_predictions", "by_target",
-    "column_units", "make_objective", "objective_from_json", "score_units",
-    "target_units",
+    "OBJECTIVES", "USUAL", "Absolute", "Custom", "Focal", "Gamma", "Gaussian", "Huber", "LogLoss", "Poisson",
+    "Quantile", "Squared", "Tweedie", "make_objective", "objective_from_json",
 ]  # fmt: skip
 
 LARGEST_LOG = 20.0
 """Largest logarithm of a prediction, in units of the target's mean: exponentials stay finite in float32."""
-
-MEAN_DEVIATION = math.sqrt(math.pi / 2)
-"""Standard deviation of a normal variable divided by its mean absolute deviation."""
 
 SMALLEST_SPREAD = 1e-3
 """Smallest standard deviation that a network predicts, in units of the target's."""
 
 START_OF_SPREAD = math.log(math.e - 1.0)
 """Added to the output of a standard deviation: one of 0 then stands for 1."""
-
-Array = npt.NDArray[np.float64]
-Units = tuple[Tensor, Tensor]
-
-
-@dataclass(frozen=True)
-class Objective(ABC):
-    """What networks are trained for: a frozen dataclass whose fields are its settings.
-
-    A subclass that is added to `OBJECTIVES` can be named in estimators, and models with it can be saved and loaded. It
-    must define `row_scores`; the loss is that of the predictions, unless `losses` says otherwise.
-
-    Attributes
-    ----------
-    name : str
-        Name in `OBJECTIVES` and in saved models.
-    metric_name : str
-        Name of the validation metric: one of `METRICS`, or the mean of `row_scores`.
-    link : {"identity", "exponential", "increasing", "spread"}
-        How outputs become predictions, for exports.
-    lowest : float
-        Lower bound of predictions.
-    is_robust : bool
-        Whether the units of the target are median and mean absolute deviation, to which outliers matter less.
-    has_density : bool
-        Whether scores are negative logarithms of a density, which depends on the units of the target.
-    has_log_outputs : bool
-        Whether outputs are logarithms, as those of classes are: the large steps that suit numbers would be factors.
-    """
-
-    name: ClassVar[str]
-    metric_name: ClassVar[str]
-    link: ClassVar[str] = "identity"
-    lowest: ClassVar[float] = -math.inf
-    is_robust: ClassVar[bool] = False
-    has_density: ClassVar[bool] = False
-    has_log_outputs: ClassVar[bool] = False
-
-    @property
-    def degree(self) -> float:
-        """Power of the target's units that `row_scores` have."""
-        return 0.0
-
-    @property
-    def trained_as(self) -> str:
-        """The task whose settings of training suit it, see `Backbone.training`."""
-        return "classification" if self.has_log_outputs else self.task
-
-    @property
-    def in_target_units(self) -> bool:
-        """Whether losses and metric are formed in the target's own units."""
-        return False
-
-    @property
-    def task(self) -> str:
-        """The task, ``"regression"`` or ``"classification"``."""
-        return "regression"
-
-    @property
-    def n_outputs(self) -> int:
-        """Outputs of a network for each target; of classes their number counts instead."""
-        return 1
-
-    @property
-    def located(self) -> tuple[float, ...]:
-        """For each output 1.0 if its prediction is a place on the target's axis, 0.0 if it is a distance."""
-        return (1.0,) * self.n_outputs
-
-    @property
-    def metric(self) -> Metric:
-        """The metric of validation scores."""
-        if self.metric_name in METRICS:
-            return METRICS[self.metric_name]
-        name, function = self.metric_name, row_metric(self.row_scores)
-        units: dict[str, Any] = {"degree": self.degree, "is_logarithmic": self.has_density}
-        return Metric(name, function, lower_is_better=True, task=self.task, label=name, **units)
-
-    @abstractmethod
-    def row_scores(self, predictions: Tensor, target: Tensor) -> Tensor:
-        """Return the score of each row, of shape (...), smaller is better.
-
-        Parameters
-        ----------
-        predictions : Tensor of shape (..., n_outputs)
-            What `predictions` returns.
-        target : Tensor of shape (...)
-            The target in the same units, or class codes.
-        """
-
-    def losses(self, outputs: Tensor, target: Tensor, *, label_smoothing: float = 0.0) -> Tensor:
-        """Return the loss of each row, of shape (...), from outputs of a network, of shape (..., n_outputs).
-
-        `label_smoothing` is that of `TrainingConfig`, for classes.
-        """
-        del label_smoothing
-        return self.row_scores(self.predictions(outputs), target)
-
-    def predictions(self, outputs: Tensor) -> Tensor:
-        """Return what outputs of a network predict, of the same shape, (..., n_outputs)."""
-        return outputs
-
-    def units(self, target: Tensor, known: Tensor) -> Units:
-        """Return origin and size, of shape (n_members,), of the units of the target.
-
-        Parameters
-        ----------
-        target : Tensor of shape (n_members, n)
-            The target of each member's training rows, float64; at most 1 in size.
-        known : Tensor of shape (n_members, n)
-            Which rows are not padding.
-        """
-        return (_median_and_deviation if self.is_robust else _mean_and_deviation)(target, known)
-
-    def check_target(self, target: Array) -> None:
-        """Raise an error if a target is not in the domain of the objective."""
-        del target
-
-    def centre_and_spread(self, predictions: Array) -> tuple[Array, Array]:
-        """Return the centre and the width of intervals, for predictions of shape (..., n_outputs).
-
-        Residuals divided by the width should be alike for all rows; without a better choice it is 1.
-        """
-        centre = predictions[..., 0]
-        return centre, np.ones_like(centre)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return name and settings in types of JSON."""
-        settings = {field.name: vars(self)[field.name] for field in fields(self)}
-        plain = {name: list(value) if isinstance(value, tuple) else value for name, value in settings.items()}
-        return {"name": self.name, "settings": plain}
-
-
-def column_units(objective: Objective, units: Units) -> Units:
-    """Return origin and size of each prediction, of shape (n_members, n_predictions), from those of the targets."""
-    shift, scale = (values.view(len(values), -1, 1) for values in units)
-    located = torch.tensor(objective.located, dtype=shift.dtype, device=shift.device)
-    shift = (shift * located).flatten(1)
-    return shift, scale.expand(-1, -1, len(located)).flatten(1)
-
-
-def score_units(objective: Objective, scale: Tensor) -> Array:
-    """Return the unit of each member's validation scores, of shape (n_members,).
-
-    It is the size of the target's unit; 1 if scores are in the target's own units, or of several targets.
-    """
-    if objective.in_target_units or scale.dim() > 1:
-        return np.ones(len(scale))
-    sizes: Array = scale.double().cpu().numpy()
-    return sizes
-
-
-def all_predictions(objective: Objective, outputs: Tensor, n_targets: int) -> Tensor:
-    """Return the predictions of outputs of shape (..., n_targets * n_outputs), of the same shape, target by target."""
-    if objective.task == "classification" or objective.link == "identity":
-        return outputs
-    return objective.predictions(by_target(outputs, n_targets)).flatten(-2)
-
-
-def by_target(outputs: Tensor, n_targets: int) -> Tensor:
-    """Return outputs of shape (..., n_targets * n_outputs) as (..., n_targets, n_outputs)."""
-    return outputs.reshape(*outputs.shape[:-1], n_targets, -1)
-
-
-def target_units(objective: Objective, target: Tensor, counts: Tensor) -> Units:
-    """Return origin and size of the units of each member's target, of shape (n_members,) or (n_members, n_targets).
-
-    Parameters
-    ----------
-    objective : Objective
-        Says what the units are; those of classes are 0 and 1.
-    target : Tensor of shape (n_members, n) or (n_members, n, n_targets)
-        The target of each member's training rows.
-    counts : Tensor of shape (n_members,)
-        How many of the rows are not padding.
-    """
-    if objective.task == "classification":
-        return torch.zeros(len(target), device=target.device), torch.ones(len(target), device=target.device)
-    if target.dim() == 3:
-        n_targets = target.shape[2]
-        flat = target.transpose(1, 2).flatten(0, 1)
-        shift, scale = target_units(objective, flat, counts.repeat_interleave(n_targets))
-        return shift.view(-1, n_targets), scale.view(-1, n_targets)
-    known = torch.arange(target.shape[1], device=target.device) < counts[:, None]
-    largest = torch.where(known, target.abs(), 0.0).amax(dim=1).clamp(min=1e-300)
-    target = torch.where(known, target / largest[:, None], 0.0)  # so that no square overflows
-    shift, scale = objective.units(target, known)
-    # A spread of rounding errors is a constant target: with a unit as small as that, every network predicts it.
-    return shift * largest, torch.where(scale > 1e-15, scale * largest, (1e-15 * largest).clamp(min=1e-300))
-
-
-def _mean_and_deviation(target: Tensor, known: Tensor) -> Units:
-    counts = known.sum(dim=1)
-    mean = target.sum(dim=1) / counts
-    return mean, (torch.where(known, target - mean[:, None], 0.0).square().sum(dim=1) / counts).sqrt()
-
-
-def _median_and_deviation(target: Tensor, known: Tensor) -> Units:
-    """Return the median and the mean absolute deviation from it, as that of a normal variable: outliers matter less."""
-    median = torch.where(known, target, math.nan).nanmedian(dim=1).values
-    distance = torch.where(known, (target - median[:, None]).abs(), 0.0)
-    return median, MEAN_DEVIATION * distance.sum(dim=1) / known.sum(dim=1)
 
 
 @final
@@ -274,7 +62,19 @@ class Absolute(Objective):
 @final
 @dataclass(frozen=True)
 class Huber(Objective):
-    """Squared errors up to `delta`, in units of the target's deviation from its median, and linear beyond."""
+    """Squared errors that become linear beyond a limit: outliers matter less than for the mean.
+
+    Parameters
+    ----------
+    delta : float, default=1.0
+        The limit, in units of the target's deviation from its median: the mean absolute deviation, multiplied by 1.25
+        so that it is the standard deviation of a normal variable.
+
+    Examples
+    --------
+    >>> Huber(1.5)
+    Huber(delta=1.5)
+    """
 
     name: ClassVar[str] = "huber"
     metric_name: ClassVar[str] = "huber"
@@ -301,11 +101,21 @@ class Huber(Objective):
 class Quantile(Objective):
     """The pinball loss: quantiles at one level or several are predicted, which never cross.
 
+    Parameters
+    ----------
+    quantiles : float or sequence of float, default=0.5
+        The levels, increasing, each between 0 and 1. Of a sequence, predictions have a column for each level.
+
     Notes
     -----
     With outputs o and levels a of quantiles q, ``q_0 = o_0 + z_0`` and ``q_i = q_(i-1) + softplus(o_i + c_i)``: they
     increase whatever the outputs are. The constants z and c are those with which outputs of 0 give the quantiles of a
     normal variable.
+
+    Examples
+    --------
+    >>> Quantile((0.05, 0.95)).levels
+    (0.05, 0.95)
     """
 
     name: ClassVar[str] = "quantile"
@@ -341,6 +151,16 @@ class Quantile(Objective):
         return len(self.levels)
 
     @property
+    def has_levels(self) -> bool:
+        """Whether a sequence of levels was given, even one of a single level."""
+        return isinstance(self.quantiles, tuple)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The levels as text."""
+        return tuple(f"{level:g}" for level in self.levels)
+
+    @property
     def starts(self) -> tuple[float, ...]:
         """What is added to each output: z and c of the formula."""
         normal = [NormalDist().inv_cdf(level) for level in self.levels]
@@ -360,6 +180,17 @@ class Quantile(Objective):
             total = total + torch.maximum(level * error, (level - 1.0) * error)
         return total / self.n_outputs
 
+    def result(self, predictions: Array) -> Array:
+        """Return the quantiles in increasing order, or the only one."""
+        return np.maximum.accumulate(predictions, axis=-1) if self.has_levels else super().result(predictions)
+
+    def central(self, result: Array) -> Array:
+        """Return the quantile whose level is closest to 0.5."""
+        if not self.has_levels:
+            return result
+        values: Array = result[..., np.argmin(np.abs(np.array(self.levels) - 0.5))]
+        return values
+
     def centre_and_spread(self, predictions: Array) -> tuple[Array, Array]:
         """Return the middle of the lowest and the highest quantile, and half of their distance."""
         if self.n_outputs == 1:
@@ -370,17 +201,17 @@ class Quantile(Objective):
 
 @dataclass(frozen=True)
 class Deviance(Objective):
-    """The deviance of a Tweedie law with variance ``mean ** power`` and a logarithmic link: the mean is predicted.
+    """The deviance of a Tweedie distribution with a logarithmic link: the mean is predicted.
 
     Notes
     -----
-    In units of the mean of the target, with the output o and the power p, the loss is ``exp((2 - p) o) / (2 - p) -
-    y exp((1 - p) o) / (1 - p)``, with the limits ``exp(o) - y o`` for p = 1 and ``o + y exp(-o)`` for p = 2. It is half
-    of the deviance, but for a term without o.
+    The variance is proportional to ``mean ** power``. In units of the mean of the target, with the output o and the
+    power p, the loss is ``exp((2 - p) o) / (2 - p) - y exp((1 - p) o) / (1 - p)``, with the limits ``exp(o) - y o`` for
+    p = 1 and ``o + y exp(-o)`` for p = 2. It is half of the deviance, except for a term without o.
     """
 
     link: ClassVar[str] = "exponential"
-    lowest: ClassVar[float] = 0.0
+    is_positive: ClassVar[bool] = True
     power: ClassVar[float]
     has_log_outputs: ClassVar[bool] = True
 
@@ -416,7 +247,7 @@ class Deviance(Objective):
         return torch.zeros_like(mean), mean
 
     def check_target(self, target: Array) -> None:
-        """Raise an error for values below 0, or at 0 where the law has none."""
+        """Raise an error for values below 0, or at 0 where the distribution has none."""
         wrong = int((target < 0.0).sum()) if self.power < 2.0 else int((target <= 0.0).sum())
         if wrong:
             wanted = "not be negative" if self.power < 2.0 else "be larger than 0"
@@ -431,7 +262,7 @@ class Deviance(Objective):
             )
 
     def centre_and_spread(self, predictions: Array) -> tuple[Array, Array]:
-        """Return means, and the standard deviations of the law, up to a factor."""
+        """Return means, and the standard deviations of the distribution, up to a factor."""
         mean = predictions[..., 0]
         return mean, mean ** (0.5 * self.power)
 
@@ -439,7 +270,7 @@ class Deviance(Objective):
 @final
 @dataclass(frozen=True)
 class Poisson(Deviance):
-    """The deviance of the Poisson law, for counts and other numbers that are not negative."""
+    """The deviance of the Poisson distribution, for counts and other numbers that are not negative."""
 
     name: ClassVar[str] = "poisson"
     metric_name: ClassVar[str] = "poisson_deviance"
@@ -449,7 +280,7 @@ class Poisson(Deviance):
 @final
 @dataclass(frozen=True)
 class Gamma(Deviance):
-    """The deviance of the gamma law, for positive numbers with a constant relative spread."""
+    """The deviance of the gamma distribution, for positive numbers with a constant relative spread."""
 
     name: ClassVar[str] = "gamma"
     metric_name: ClassVar[str] = "gamma_deviance"
@@ -459,11 +290,22 @@ class Gamma(Deviance):
 @final
 @dataclass(frozen=True)
 class Tweedie(Deviance):
-    """The deviance of a Tweedie law with variance ``mean ** power``, for zeros and positive numbers."""
+    """The deviance of a Tweedie distribution, for zeros and positive numbers: the mean is predicted.
+
+    Parameters
+    ----------
+    power : float, default=1.5
+        Exponent from 1 to 3: the variance is proportional to this power of the mean.
+
+    Examples
+    --------
+    >>> Tweedie(1.2)
+    Tweedie(power=1.2)
+    """
 
     name: ClassVar[str] = "tweedie"
     metric_name: ClassVar[str] = "tweedie_deviance"
-    power: float = 1.5  # type: ignore[misc]  # a setting here, a trait of the other laws
+    power: float = 1.5  # type: ignore[misc]  # a setting here, a trait of the other distributions
 
     def __post_init__(self) -> None:
         _check_setting(self.power, "power", 1.0, 3.0, closed=True)
@@ -472,7 +314,7 @@ class Tweedie(Deviance):
 @final
 @dataclass(frozen=True)
 class Gaussian(Objective):
-    """The negative log-likelihood of a normal law: its mean and its standard deviation are predicted.
+    """The negative log-likelihood of a normal distribution: its mean and its standard deviation are predicted.
 
     Notes
     -----
@@ -483,6 +325,7 @@ class Gaussian(Objective):
     name: ClassVar[str] = "gaussian"
     metric_name: ClassVar[str] = "gaussian_nll"
     link: ClassVar[str] = "spread"
+    predicts_std: ClassVar[bool] = True
     has_density: ClassVar[bool] = True
     has_log_outputs: ClassVar[bool] = True
 
@@ -538,9 +381,19 @@ class LogLoss(Objective):
 class Focal(Objective):
     """The focal loss of classes (Lin and others, 2017): rows that are predicted well count less.
 
+    Parameters
+    ----------
+    gamma : float, default=2.0
+        Exponent, at least 0.
+
     Notes
     -----
     With the probability p of the class of a row, its cross-entropy is multiplied by ``(1 - p) ** gamma``.
+
+    Examples
+    --------
+    >>> Focal(1.0)
+    Focal(gamma=1.0)
     """
 
     name: ClassVar[str] = "focal"

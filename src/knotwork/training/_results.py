@@ -14,7 +14,7 @@ from knotwork.basis._blocks import BasisBlock, Block
 from knotwork.nn._backbones import Backbone
 from knotwork.training._members import Member, in_units, padded
 from knotwork.training._network import Network, network_of, predict_stack
-from knotwork.training._objectives import Objective, all_predictions, column_units, score_units
+from knotwork.training._objective import Objective, all_predictions, column_units, score_units
 from knotwork.training._stack import TrainingStack
 from knotwork.training._threads import cpu_threads
 

@@ -31,7 +31,7 @@ from knotwork.training._network import (
     running_statistics,
     weight_decays,
 )
-from knotwork.training._objectives import Objective, all_predictions, by_target, target_units
+from knotwork.training._objective import Objective, all_predictions, by_target, target_units
 from knotwork.training._penalties import WeightPenalties
 
 if TYPE_CHECKING:  # results import the stack
