@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from knotwork.encoders._choice import DEFAULT_RULE, FEATURE_CANDIDATES, RULES
+from knotwork.encoders._choice import FEATURE_CANDIDATES
 from knotwork.nn import InteractionConfig
 from knotwork.stats import average_blocks, holm, relative_errors, wilcoxon_holm
 from knotwork.study import load_plan, load_results
@@ -32,7 +32,15 @@ from questions import load as load_paper  # noqa: E402 - needs the line above
 FOLDER = HERE / "choices"
 PAGE = HERE.parent / "docs" / "choices.md"
 PLAN, GATED, PAIRS, STARTS = "per-feature", "per-feature-gated", "interactions", "learned-starts-lgbm"
+HISTORY = {PLAN: "db89a31bf6129e0feccd", GATED: "dba3769da68fe53c564a"}
+"""Beginnings of the hashes of plans that can no longer run: rules and gates were removed for what this page shows."""
+
 CHOSEN = "per-feature-"
+RULE, RULES = "one-error", (
+    "least", "one-error", "two-errors", "four-errors", "shared", "shared-two-errors", "largest", "largest-two-errors",
+)  # fmt: skip
+"""The rule of `knotwork.choose_per_feature`, and all that were compared."""
+
 CELL = ["task", "dataset", "backbone", "fold"]
 LEAST = 1e-6
 """The error of a network whose AUC is 1."""
@@ -41,7 +49,7 @@ LEAST = 1e-6
 @cache
 def load(plan: str) -> pd.DataFrame:
     """Return the successful networks of a plan, with `spec` (method and size), `error`, `score` and `network`."""
-    frame = load_results(FOLDER, load_plan(plan).plan_hash)
+    frame = load_results(FOLDER, HISTORY[plan] if plan in HISTORY else load_plan(plan).plan_hash)
     frame = frame[frame["status"] == "ok"]
     kinds = zip(frame["method"], frame["size"], strict=True)
     names = [method if pd.isna(size) else f"{method}@{int(size)}" for method, size in kinds]
@@ -204,11 +212,12 @@ def rules_section() -> Iterator[str]:
     yield "## One encoding for all columns, or one for each?\n"
     yield paragraph(f"""
         {error.size:,} networks with the default settings of the estimators: {counted(error.index)}. Each table is
-        encoded in {len(names)} ways that are the same for all columns, and by {len(data.rules)} rules of
-        `kw.choose_per_feature`, which choose among {len(FEATURE_CANDIDATES)} encodings for each column on training rows
+        encoded in {len(names)} ways that are the same for all columns, and by {len(data.rules)} rules, which
+        choose among {len(FEATURE_CANDIDATES)} encodings for each column on training rows
         (a name behind a colon is the candidate that is preferred; otherwise it is {FEATURE_CANDIDATES[0]}). Error:
         NRMSE or 1 - AUC on test rows. A ratio below 1 means that the rule has less error; of each table, ratios are
-        averaged over backbones and folds. Interval: 95 % for the median (sign test). p: signed ranks over tables, with
+        averaged over backbones and folds. `kw.choose_per_feature` has only the rule `{RULE}` now.
+        Interval: 95 % for the median (sign test). p: signed ranks over tables, with
         Holm's correction over the rows. Validation: the mean validation score, relative to that of all networks of the
         table.""")
     yield "Beside the single encoding that is the best on the validation rows of the other tables of the task:\n"
@@ -221,8 +230,8 @@ def rules_section() -> Iterator[str]:
     yield paragraph(f"""
         The best encoding of each table is chosen from {len(names)} networks, a rule has one. Like with like:
         if validation rows choose among
-        the {len(RULES)} rules as well (not with other preferred candidates), which
-        `encoding="per-feature-validated"` does, the ratios are as below. This was added when the test results of
+        the {len(RULES)} rules as well (not with other preferred candidates),
+        the ratios are as below. This was added when the test results of
         single rules were known, and about a dozen other sets of networks were looked at, on test rows, with similar
         medians; so these ratios may be a little too good. The set of all rules is the one without a further
         choice.""")
@@ -249,7 +258,7 @@ def verdict(data: Benchmark) -> str:
     ours = picked(data.scores.error, data.rule)
     of_all, of_each = ratio(ours, data.best_of_all), ratio(ours, data.best_of_each)
     common = Counter(data.single).most_common(1)[0]
-    usual = ratio(data.scores.error[f"{CHOSEN}{DEFAULT_RULE}"], data.best_of_all)
+    usual = ratio(data.scores.error[f"{CHOSEN}{RULE}"], data.best_of_all)
     return f"""
         Chosen on validation rows with each table left out, the rule is `{best.removeprefix(CHOSEN)}` for
         {same} of {len(data.rule)} tables and backbones. On the table that was left out its error is
@@ -257,9 +266,9 @@ def verdict(data: Benchmark) -> str:
         other tables choose (most often {common[0]}, {common[1]} times), and {percent(of_each.median)}
         ({percent(of_each.low)} to {percent(of_each.high)}) beside the one that is chosen for each table and fold by
         training all {len(singles(data.scores.error.columns))} of them. `encoding="per-feature"` has the rule
-        `{DEFAULT_RULE}`: {percent(usual.median)} ({percent(usual.low)} to {percent(usual.high)}) beside the
+        `{RULE}`: {percent(usual.median)} ({percent(usual.low)} to {percent(usual.high)}) beside the
         former. Of the candidates that were preferred with the rule `two-errors`, {firsts(means)} has the best
-        validation scores; with `{DEFAULT_RULE}` only {FEATURE_CANDIDATES[0]} was tried."""
+        validation scores; with `{RULE}` only {FEATURE_CANDIDATES[0]} was tried."""
 
 
 def firsts(means: "pd.Series[float]") -> str:
@@ -272,8 +281,8 @@ def firsts(means: "pd.Series[float]") -> str:
 def kinds_section() -> Iterator[str]:
     """Show the default rule by task and backbone, and what it chooses."""
     data = benchmark()
-    name = f"{CHOSEN}{DEFAULT_RULE}"
-    yield f"The rule `{DEFAULT_RULE}` by task and backbone, beside the single encoding of the other tables:\n"
+    name = f"{CHOSEN}{RULE}"
+    yield f"The rule `{RULE}` by task and backbone, beside the single encoding of the other tables:\n"
     yield from table_head(f"task | backbone | {RATIO_HEAD}")
     groups = data.scores.error.groupby(level=["task", "backbone"]).groups
     rows = {
@@ -300,12 +309,12 @@ def gates_section() -> Iterator[str]:
     if not len(cells):
         return
     yield paragraph(f"""
-        **By gates.** `encoding="per-feature-gated"` trains five encodings of each column together in a small network.
-        {counted(cells)}:""")
+        **By gates.** Five encodings of each column were trained together in a small network, each with a gate, and the
+        one with the largest gate was kept. This choice was removed after the comparison. {counted(cells)}:""")
     yield from table_head(f"beside | {RATIO_HEAD}")
-    usual = f"{CHOSEN}{DEFAULT_RULE}"
+    usual = f"{CHOSEN}{RULE}"
     references = {
-        f"`{DEFAULT_RULE}`": data.scores.error[usual],
+        f"`{RULE}`": data.scores.error[usual],
         "the single encoding of other tables": data.best_of_all,
     }
     rows = {head: ratio(gated.loc[cells], reference.loc[cells]) for head, reference in references.items()}

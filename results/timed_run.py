@@ -1,10 +1,10 @@
 """Train plans in a folder of a study for a limited time, in several processes; run again to go on.
 
-    python results/timed_run.py per-feature:1 interactions:1 per-feature --study DIR --out DIR --seconds 300
+    python results/timed_run.py interactions:1 converged:1 interactions --study DIR --out DIR --seconds 300
 
-`per-feature:1` are the first folds of a plan: all tables have one before any has a second. What has been recorded, with
-the records of earlier calls in the folder, is written to `records.tar` in `--out` every few seconds, so that a run may
-be killed. Two processes begin with the first plan, two with the second, and so on.
+`interactions:1` are the first folds of a plan: all tables have one before any has a second. What has been recorded,
+with the records of earlier calls in the folder, is written to `records.tar` in `--out` every few seconds, so that a run
+may be killed. Two processes begin with the first plan, two with the second, and so on.
 """
 
 import argparse

@@ -131,7 +131,7 @@ EDITS = [
     (("columns", "names"), ["age", "income", "flat", "town", "code", "owns", "owns"]),
     (("choices",), []),
     (("feature_choices",), None),
-    (("feature_choices",), [{"encoding": "Std", "losses": {}, "reason": "", "shares": {}}]),
+    (("feature_choices",), [{"encoding": "Std", "losses": {}, "reason": ""}]),
     (("encodings",), []),
     (("encodings",), ["BS-Q@6", "BS-Q@6"]),
     (("encodings", 0), []),

@@ -32,7 +32,6 @@ TOML = 'datasets = ["sk_iris"]\nmethods = ["Std"]\nbackbones = ["mlp"]\n'
         ("knot-training", 1_250),
         ("illustration", 4),
         ("knot-relocation", 12),
-        ("per-feature", 4_500),
         ("interactions", 1_200),
     ],
 )

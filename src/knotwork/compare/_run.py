@@ -396,7 +396,7 @@ class _Run:
         names, rows = columns.numerical_names, prepared.splits[0].train
         if CHOICE_SECONDS * len(rows) * len(names) / self.availability > CHOICE_SHARE * self.left:
             return []
-        return [choice for each in choose_features(prepared, names) for choice in each if choice.losses]
+        return [choice for choice in choose_features(prepared, names) if choice.losses]
 
     def _write(self, source: Source, rounds: Rounds, final: "_Final", warnings: list[str]) -> Path:
         """Write the page and the tables."""

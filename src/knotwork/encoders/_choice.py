@@ -1,25 +1,22 @@
 """The choice of an encoding for every column, by cross-validated additive ridge regressions on the encoded columns."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from typing import Any, Self, final
 
 import numpy as np
 import numpy.typing as npt
 
-from knotwork._checks import argument_error, check_choice, type_error
+from knotwork._checks import argument_error, type_error
 from knotwork._equals import at_most, by_size, first_largest
 from knotwork._tables import as_frame, check_weights, frame_names, read_numbers
 from knotwork.basis._base import FloatArray
 from knotwork.basis._blocks import Block, make_table
 from knotwork.basis._compiled import encode_dense
-from knotwork.encoders._methods import PER_FEATURE, Encoding
+from knotwork.encoders._methods import Encoding
 from knotwork.knots import Column, Target
 
-__all__ = [
-    "FEATURE_CANDIDATES", "RULES", "Evidence", "FeatureChoice", "Rule", "choose_by_evidence", "choose_columns",
-    "choose_per_feature", "compare_columns", "read_candidates",
-]  # fmt: skip
+__all__ = ["FEATURE_CANDIDATES", "Evidence", "FeatureChoice", "choose_columns", "choose_per_feature", "read_candidates"]
 
 FEATURE_CANDIDATES = (
     "IS-CART@30", "PLE@30", "IS-Q@30", "BS-U@30", "BS-CART@30", "BS-Q@30", "IS-CART@15", "PLE@15", "IS-Q@15", "BS-U@15",
@@ -27,9 +24,7 @@ FEATURE_CANDIDATES = (
 )  # fmt: skip
 """Encodings to choose among for every column; of those that are equally good the first is taken.
 
-The first is among the best single encodings of MLP and ResNet for both tasks, by the test scores in `results/`. With
-the rule "two-errors", IS-Q@30 as the first has better validation scores; with the default rule others were not tried
-(docs/choices.md)."""
+The first is among the best single encodings of MLP and ResNet for both tasks, by the test scores in `results/`."""
 
 MOST_ROWS = 20_000
 MOST_CELLS = 30_000_000
@@ -43,62 +38,6 @@ MOST_CLASSES = 10
 PENALTIES = (0.3, 3.0, 30.0, 300.0)
 USUAL_PENALTY = 3.0
 """Ridge penalties, in rows: each is as strong as so many further rows at which the curve is zero."""
-
-
-@dataclass(frozen=True)
-class Rule:
-    """How an encoding is chosen for each column, given the errors of all candidates.
-
-    Parameters
-    ----------
-    margin : float
-        Of the candidates whose error is above the least one by at most so many standard errors of the difference, the
-        first is chosen.
-    shared : bool, default=False
-        Whether the candidate with the least error over all columns together comes first, before the others.
-    largest : bool, default=False
-        Whether only candidates of the largest size are compared.
-    first : Encoding, optional
-        The candidate that is preferred; by default the first one.
-    """
-
-    margin: float
-    shared: bool = False
-    largest: bool = False
-    first: Encoding | None = None
-
-    @classmethod
-    def parse(cls, method: str) -> Self:
-        """Return the rule of a method of `PER_FEATURE` other than that by gates, such as ``"per-feature:PLE@30"``."""
-        name, _, first = method.partition(":")
-        rule = RULES[name.removeprefix(PER_FEATURE[0]).removeprefix("-") or DEFAULT_RULE]
-        return cls(**{**asdict(rule), "first": Encoding.parse(first) if first else None})
-
-    def order(self, candidates: Sequence[Encoding], evidence: Sequence["Evidence"]) -> list[int]:
-        """Return the places of the candidates to choose among, those that are preferred first."""
-        sizes = [candidate.size or 1 for candidate in candidates]
-        order = [place for place, size in enumerate(sizes) if not self.largest or size == max(sizes)]
-        first = order[0] if self.first is None else list(candidates).index(self.first)
-        if self.shared:
-            total = np.sum([column.losses for column in evidence], axis=0)
-            first = order[first_largest(-total[order])]
-        return [first, *(place for place in order if place != first)]
-
-
-RULES = {
-    "least": Rule(0.0),
-    "one-error": Rule(1.0),
-    "two-errors": Rule(2.0),
-    "four-errors": Rule(4.0),
-    "shared": Rule(np.inf, shared=True),
-    "shared-two-errors": Rule(2.0, shared=True),
-    "largest": Rule(0.0, largest=True),
-    "largest-two-errors": Rule(2.0, largest=True),
-}
-"""The rules by name."""
-
-DEFAULT_RULE = "one-error"
-"""The rule with the best validation scores of networks on the tables of the study (docs/choices.md)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,13 +72,14 @@ class Evidence:
         squares: FloatArray = variances + variances[place] - 2.0 * self.covariance[place]
         return np.sqrt(np.maximum(squares, 0.0))
 
-    def first_good(self, order: Sequence[int], margin: float) -> int:
-        """Return the first of some candidates that is worse than the best of them by at most `margin` errors."""
-        best = order[first_largest(-self.losses[np.asarray(order)])]
-        if margin == np.inf:  # the product of an infinite margin and no difference would be NaN
-            return order[0]
-        good = at_most(self.losses, self.losses[best] + margin * self.standard_errors(best))
-        return next(place for place in order if good[place])
+    def first_good(self) -> int:
+        """Return the first candidate that is worse than the best by at most one standard error of the difference.
+
+        Of several margins, and other rules, this one had the best validation scores of networks on the tables of the
+        study (docs/choices.md).
+        """
+        best = first_largest(-self.losses)
+        return int(np.argmax(at_most(self.losses, self.losses[best] + self.standard_errors(best))))
 
 
 @dataclass(frozen=True)
@@ -157,15 +97,12 @@ class FeatureChoice:
         all; empty if the table has too few rows to compare.
     reason : str
         The reason, with numbers.
-    shares : dict of str to float
-        For each candidate the share of its gate, if candidates were trained together; otherwise empty.
     """
 
     column: Any
     encoding: str
     losses: Mapping[str, float]
     reason: str
-    shares: Mapping[str, float] = field(default_factory=dict)
 
 
 def choose_per_feature(
@@ -173,7 +110,6 @@ def choose_per_feature(
     y: Any,
     *,
     candidates: Sequence[str] = FEATURE_CANDIDATES,
-    rule: str = DEFAULT_RULE,
     task: str | None = None,
     sample_weight: Any = None,
     random_state: int = 0,
@@ -187,14 +123,8 @@ def choose_per_feature(
     y : array of shape (n,)
         Target.
     candidates : sequence of str
-        Encodings with fixed knots, such as ``"BS-Q@15"``. Of those that are equally good the first is chosen.
-    rule : {"least", "one-error", "two-errors", "four-errors", "shared", "shared-two-errors", "largest", \
-"largest-two-errors"}, default="one-error"
-        Which candidates count as equally good: only the best one (``"least"``), or those whose error is above the least
-        by at most one, two or four standard errors of the difference. ``"shared"`` is the candidate with the least
-        error of all columns together, for every column, and ``"shared-two-errors"`` that one, unless it is worse than
-        the best by more than two standard errors. Rules of the ``"largest"`` compare candidates of the largest size
-        only.
+        Encodings with fixed knots, such as ``"BS-Q@15"``. The first one is chosen whose error is above the least by at
+        most one standard error of the difference.
     task : {"regression", "classification"}, optional
         Task of the target. By default labels and integers with up to 20 distinct values are classes.
     sample_weight : array of shape (n,), optional
@@ -243,7 +173,6 @@ def choose_per_feature(
         task=target.task,
         weights=weights,
         candidates=read_candidates(candidates),
-        rule=RULES[check_choice(rule, "rule", RULES)],
         seed=random_state,
     )
 
@@ -266,7 +195,6 @@ def choose_columns(
     task: str,
     weights: FloatArray | None = None,
     candidates: Sequence[Encoding] | None = None,
-    rule: Rule = RULES[DEFAULT_RULE],
     seed: int = 0,
 ) -> list[FeatureChoice]:
     """Choose an encoding for every column of an array; see `choose_per_feature`.
@@ -285,43 +213,26 @@ def choose_columns(
         Weights of the rows.
     candidates : sequence of Encoding, optional
         What to choose among.
-    rule : Rule, optional
-        How to choose.
     seed : int
         Random seed.
     """
     candidates = read_candidates(FEATURE_CANDIDATES) if candidates is None else list(candidates)
-    evidence = compare_columns(numbers, target, candidates, task=task, weights=weights, seed=seed)
-    return choose_by_evidence(evidence, candidates, rule, names, n_rows=len(numbers))
-
-
-def choose_by_evidence(
-    evidence: Sequence[Evidence],
-    candidates: Sequence[Encoding],
-    rule: Rule,
-    names: Sequence[Any],
-    *,
-    n_rows: int,
-) -> list[FeatureChoice]:
-    """Choose an encoding for every column, given the errors of all candidates that `compare_columns` returns."""
+    evidence = _compare(numbers, target, candidates, task=task, weights=weights, seed=seed)
     if not evidence:
-        few = "It is the only candidate" if len(candidates) == 1 else f"{n_rows} rows are too few to compare others"
-        return [FeatureChoice(name, str(rule.first or candidates[0]), {}, f"{few}.") for name in names]
-    order = rule.order(candidates, evidence)
-    return [
-        _choice(name, candidates, column, order=order, margin=rule.margin)
-        for name, column in zip(names, evidence, strict=True)
-    ]
+        is_single = len(candidates) == 1
+        reason = "It is the only candidate." if is_single else f"{len(numbers)} rows are too few to compare others."
+        return [FeatureChoice(name, str(candidates[0]), {}, reason) for name in names]
+    return [_choice(name, candidates, column) for name, column in zip(names, evidence, strict=True)]
 
 
-def compare_columns(
+def _compare(
     numbers: FloatArray,
     target: npt.NDArray[Any],
     candidates: Sequence[Encoding],
     *,
     task: str,
-    weights: FloatArray | None = None,
-    seed: int = 0,
+    weights: FloatArray | None,
+    seed: int,
 ) -> list[Evidence]:
     """Return the errors of all candidates for every column; nothing for very few rows or a single candidate.
 
@@ -512,23 +423,14 @@ def _responses(target: npt.NDArray[Any], task: str, weights: FloatArray) -> Floa
     return scaled
 
 
-def _choice(
-    name: Any, candidates: Sequence[Encoding], column: Evidence, *, order: Sequence[int], margin: float
-) -> FeatureChoice:
+def _choice(name: Any, candidates: Sequence[Encoding], column: Evidence) -> FeatureChoice:
     """Return the choice for a column, with its reason."""
-    place, usual = column.first_good(order, margin), order[0]
-    losses, least = column.losses, 1e-300
+    place, losses, least = column.first_good(), column.losses, 1e-300
     table = {str(each): float(loss / max(column.nothing, least)) for each, loss in zip(candidates, losses, strict=True)}
-    preferred = str(candidates[usual])
-    if place == usual and margin == np.inf:
-        reason = f"{preferred} has the least error of all columns together."
-    elif place == usual and margin == 0:
-        reason = f"No other candidate is better than {preferred}."
-    elif place == usual:
-        errors = "the standard error" if margin == 1 else f"{margin:g} standard errors"
-        reason = f"No other candidate is better than {preferred} by more than {errors}."
+    if place == 0:
+        reason = f"No other candidate is better than {candidates[0]} by more than the standard error."
     else:
-        gain = 1.0 - losses[place] / max(losses[usual], least)
-        error = column.standard_errors(place)[usual] / max(losses[usual], least)
-        reason = f"{100 * gain:.1f} % less error than {preferred} (standard error {100 * error:.1f} %)."
+        gain = 1.0 - losses[place] / max(losses[0], least)
+        error = column.standard_errors(place)[0] / max(losses[0], least)
+        reason = f"{100 * gain:.1f} % less error than {candidates[0]} (standard error {100 * error:.1f} %)."
     return FeatureChoice(name, str(candidates[place]), table, reason)

@@ -28,7 +28,6 @@ from knotwork.knots import PLACEMENTS, Column, Target
 from knotwork.knots._placements import placement_traits, resolve_placement
 
 __all__ = [
-    "GATED",
     "METHODS",
     "METHOD_TABLE",
     "PAPER_METHODS",
@@ -44,13 +43,13 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Method:
-    """A method: a family and a placement, cosines and sines, or a scaling.
+    """A method: a family and a placement, cosines and sines, a scaling, or a choice for each column.
 
     Parameters
     ----------
     family : str
         The functions, a name of `knotwork.basis.FAMILIES`, ``"periodic"`` or ``"cosine"`` as in `PeriodicEncoder`; or
-        the scaling, ``"standard"``, ``"minmax"`` or ``"robust"``.
+        the scaling, ``"standard"``, ``"minmax"`` or ``"robust"``; or ``"per-feature"``.
     placement : str or None
         The placement of the knots, or of the initial knots if they are learned. None for functions without knots.
     learnable : bool
@@ -63,8 +62,6 @@ class Method:
         Map of each feature's block, learned with a network; needs `start`.
     period : float or None
         Period of a cyclic family; None for the training range.
-    choice : str or None
-        How training rows choose the encoding of each column, a name of `PER_FEATURE`; None for one encoding of all.
     """
 
     family: str
@@ -74,7 +71,6 @@ class Method:
     start: str | None = field(default=None, repr=False)
     embedding: Embedding | None = field(default=None, repr=False)
     period: float | None = field(default=None, repr=False)  # studies cache knots by the representation
-    choice: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.period is not None:
@@ -102,7 +98,12 @@ class Method:
     @property
     def has_size(self) -> bool:
         """Whether the user chooses the number of columns per feature."""
-        return self.family not in SCALINGS and not self.adaptive and self.choice is None
+        return self.family not in SCALINGS and not self.adaptive and not self.is_choice
+
+    @property
+    def is_choice(self) -> bool:
+        """Whether training rows choose the encoding of each column."""
+        return self.family == PER_FEATURE
 
     @property
     def has_bins(self) -> bool:
@@ -124,7 +125,7 @@ class Method:
     @property
     def supervised(self) -> bool:
         """Whether knots, or the choice of encodings, need the target."""
-        return self.choice is not None or (self.placement is not None and resolve_placement(self.placement).supervised)
+        return self.is_choice or (self.placement is not None and resolve_placement(self.placement).supervised)
 
     @property
     def knots_label(self) -> str:
@@ -151,16 +152,8 @@ _BEYOND_PAPER = {
     "PBLD": Method("cosine", start="Cosine", embedding=Embedding(3, raw=True)),
 }
 
-GATED = "per-feature-gated"
-"""The choice of encodings by gates, which are learned with a network."""
-
-PER_FEATURE = (
-    "per-feature", GATED, "per-feature-least", "per-feature-one-error", "per-feature-two-errors",
-    "per-feature-four-errors", "per-feature-shared", "per-feature-shared-two-errors", "per-feature-largest",
-    "per-feature-largest-two-errors",
-)  # fmt: skip
-"""Methods whose encoding of each column training rows choose: by `knotwork.choose_per_feature` with its default rule or
-another one, or by gates. Behind a colon may stand the candidate that is preferred, as in ``"per-feature:PLE@30"``."""
+PER_FEATURE = "per-feature"
+"""The method whose encoding of each column training rows choose, as `knotwork.choose_per_feature` does."""
 
 
 def _crossed() -> dict[str, Method]:
@@ -198,8 +191,8 @@ class MethodTable(MutableMapping[str, Method]):
     such as ``"BS-Q"`` with fixed knots and ``"BS-Grad-Q"`` with learned knots that start from these. A family or a
     placement that you register has its methods at once. You can add further methods, and delete only these. A name and
     an embedding, such as ``"PLE+LR8"``, is the method with that embedding behind it, and a name and a period, such as
-    ``"CS-U%24"``, the method of a cyclic family modulo that period, and the names of `PER_FEATURE` are methods that
-    choose the encoding of each column; iteration does not list these.
+    ``"CS-U%24"``, the method of a cyclic family modulo that period, and ``"per-feature"`` chooses the
+    encoding of each column; iteration does not list these.
 
     Examples
     --------
@@ -229,9 +222,8 @@ class MethodTable(MutableMapping[str, Method]):
         methods = self._all()
         if name in methods or not isinstance(name, str):
             return methods[name]
-        choice, colon, first = name.partition(":")
-        if choice in PER_FEATURE and (not colon or _is_encoding(first)):
-            return Method("per-feature", choice=choice)
+        if name == PER_FEATURE:
+            return Method(PER_FEATURE)
         rest, plus, text = name.partition("+")
         base, percent, period = rest.partition("%")
         method = methods[base]
@@ -367,7 +359,7 @@ class Encoding:
         if at and name in also:
             raise argument_error(argument, f"be {name!r} without a size", spec)
         kind = METHOD_TABLE[check_method(name, argument, also=also)]
-        if kind.choice is not None:
+        if kind.is_choice:
             hint = "Training rows choose one for each column: knotwork.choose_per_feature returns the choices."
             raise argument_error(argument, "name one encoding", spec, hint)
         has_size = kind.has_size
@@ -451,15 +443,9 @@ class Encoding:
         return _build(PiecewiseLinearEncoder, settings, options)
 
 
-def _is_encoding(spec: str) -> bool:
-    """Return whether a name is that of an encoding, with its size if it has one."""
-    name, at, size = _split(spec)
-    return name in METHOD_TABLE and METHOD_TABLE[name].has_size == (bool(at) and size.isdecimal())
-
-
 def _split(spec: Any) -> tuple[Any, str, str]:
     """Return the method with its period, its embedding unless that is the default, ``"@"`` and the size, if any."""
-    if not isinstance(spec, str) or spec.partition(":")[0] in PER_FEATURE:
+    if not isinstance(spec, str) or spec == PER_FEATURE:
         return spec, "", ""
     rest, plus, embedding = spec.partition("+")
     rest, percent, period = rest.partition("%")

@@ -20,9 +20,9 @@ from knotwork._preparation.targets import target_name
 from knotwork._preparation.validation import Holdout, check_validation, group_codes
 from knotwork._tables import is_stream
 from knotwork.encoders._choice import FeatureChoice
+from knotwork.encoders._methods import PER_FEATURE
 from knotwork.encoders._pairs import place_pairs
 from knotwork.estimators._combination import Combination, HeldOut, combine
-from knotwork.estimators._encodings import PER_FEATURE
 from knotwork.estimators._fitted import FittedModel, Held, restored_on_error
 from knotwork.estimators._parameters import check_source, hinted, nested_parameters, with_nested
 from knotwork.estimators._plans import (
@@ -46,7 +46,7 @@ from knotwork.training._network import CATEGORIES
 from knotwork.training._objective import Objective
 from knotwork.training._progress import LOGGER, ProgressBar, Reporter, Reporters, log_epoch, shown_stage
 from knotwork.training._results import Trained
-from knotwork.training._spread import check_engine, connected, device_type, resolve_devices, train_spread
+from knotwork.training._spread import check_engine, connected, device_type, train_spread
 
 __all__ = ["Preparation", "TabularEstimator"]
 
@@ -58,10 +58,6 @@ FEW_ROWS = 3
 
 SHORTEST = 1e-3
 """Seconds for training where placing knots used up the time limit: every network still has one epoch."""
-
-
-CHOICE_SHARE = 0.2
-"""Share of a time limit for the choice of encodings."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,8 +80,8 @@ class Preparation:
         State of the random numbers before the rows of the folds were drawn.
     asked : Plan
         The plan as the parameters say; `plan` has fewer kinds where networks go on from those of an earlier fit.
-    choices : list of list of FeatureChoice
-        For ``encoding="per-feature"``, what each rule chose for each numerical column, and why.
+    choices : list of FeatureChoice
+        For ``encoding="per-feature"``, what was chosen for each numerical column, and why.
     start : Trained, optional
         The networks that they go on from.
     """
@@ -97,13 +93,8 @@ class Preparation:
     config: TrainingConfig
     random_state: Any
     asked: Plan
-    choices: list[list[FeatureChoice]]
+    choices: list[FeatureChoice]
     start: Trained | None = None
-
-    def choices_of(self, recipe: Recipe) -> list[FeatureChoice]:
-        """Return the choices whose encodings a recipe has."""
-        wanted = [str(encoding) for encoding in recipe.encodings]
-        return next((each for each in self.choices if [choice.encoding for choice in each] == wanted), [])
 
     @property
     def table(self) -> TrainingTable:
@@ -370,7 +361,7 @@ class TabularEstimator(FittedModel):
         """Choose encodings if wanted, and return the table with the members of a plan."""
         config = self._settings()
         in_memory = replace(prepared, table=replace(prepared.table, chunks=None))
-        choices = self._choices(columns, in_memory) if self._is_per_feature else []
+        choices = choose_features(in_memory, columns.numerical_names, size=self.size) if self._is_per_feature else []
         if choices:
             plan = plan.with_choices(choices)
         warm = self._warm_members(columns, prepared, plan) if self.warm_start and self.__sklearn_is_fitted__() else None
@@ -382,14 +373,7 @@ class TabularEstimator(FittedModel):
     @property
     def _is_per_feature(self) -> bool:
         """Whether training rows decide the encoding of each column."""
-        return isinstance(self.encoding, str) and self.encoding in PER_FEATURE
-
-    def _choices(self, columns: Columns, prepared: PreparedTable) -> list[list[FeatureChoice]]:
-        """Return the encodings that suit the columns, by the training rows of the first fold and each rule."""
-        limit, device = self._settings().time_limit, "auto" if self.engine == "ray" else self.device
-        seconds = None if limit is None else CHOICE_SHARE * limit
-        about: dict[str, Any] = {"size": self.size, "device": resolve_devices(device)[0], "time_limit": seconds}
-        return choose_features(prepared, columns.numerical_names, str(self.encoding), **about)
+        return isinstance(self.encoding, str) and self.encoding == PER_FEATURE
 
     def _training_table(
         self,
@@ -528,7 +512,7 @@ class TabularEstimator(FittedModel):
         self.indicated_ = list(prepared.prepared.indicated)
         self.config_ = prepared.config
         recipes = [plan.recipes[place] for place in combination.recipes]
-        self.encoding_choices_ = [asdict(choice) for choice in prepared.choices_of(recipes[0])]
+        self.encoding_choices_ = [asdict(choice) for choice in prepared.choices]
         self._set_members(combination.trained, combination.weights, recipes)
         self._calibrate(combination.held)
         self._hold(prepared, combination)

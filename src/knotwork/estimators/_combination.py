@@ -492,7 +492,7 @@ def _described_encodings(encodings: Sequence[Encoding]) -> dict[str, Any]:
     if not encodings:
         return {"method": None, "size": None}
     same = len(set(encodings)) == 1
-    return {"method": encodings[0].method if same else PER_FEATURE[0], "size": encodings[0].size if same else None}
+    return {"method": encodings[0].method if same else PER_FEATURE, "size": encodings[0].size if same else None}
 
 
 def shuffled_losses(table: Table, spans: Sequence[tuple[str, slice]], loss: Callable[[Table], float]) -> FloatArray:

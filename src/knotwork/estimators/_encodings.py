@@ -6,11 +6,9 @@ from typing import Any
 
 from knotwork._checks import argument_error, check_int, type_error
 from knotwork._recommend import recommend
-from knotwork.encoders._methods import GATED, Encoding
+from knotwork.encoders._methods import PER_FEATURE, Encoding
 
-__all__ = [
-    "CANDIDATES", "PER_FEATURE", "SEARCHES", "VALIDATED_CHOICES", "choose_encodings", "propose", "with_size",
-]  # fmt: skip
+__all__ = ["CANDIDATES", "SEARCHES", "choose_encodings", "propose", "with_size"]
 
 RECOMMENDED = ("auto", "recommended")
 """Words for what `recommend` says."""
@@ -18,12 +16,7 @@ RECOMMENDED = ("auto", "recommended")
 SEARCHES = ("validated", "ensemble")
 """Words for what validation rows decide, of all columns at once."""
 
-VALIDATED_CHOICES = "per-feature-validated"
-PER_FEATURE = ("per-feature", VALIDATED_CHOICES, GATED)
-"""Words for what training rows decide, of each column by itself: by ridge regressions with one rule, or with that which
-validation rows prefer, and by gates."""
-
-WORDS = (*RECOMMENDED, *SEARCHES, *PER_FEATURE)
+WORDS = (*RECOMMENDED, *SEARCHES, PER_FEATURE)
 """Everything that is not the name of a method."""
 
 DEFAULT_SIZE = 15
@@ -141,7 +134,7 @@ def _choice(spec: Any, size: int | None, task: str, backbone: str) -> Encoding:
     if spec in RECOMMENDED:
         advice = recommend(task, backbone, budget=BUDGET)
         return Encoding(advice.method, advice.size if size is None or advice.size is None else size)
-    if spec in SEARCHES + PER_FEATURE:
+    if spec in (*SEARCHES, PER_FEATURE):
         raise argument_error(
             "encoding", "name a method for each column", spec, f"Write encoding={spec!r} to choose for all columns."
         )

@@ -61,17 +61,12 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
         ``"recommended"``: the encoding that `knotwork.recommend` gives for the task and the backbone.
 
         ``"per-feature"``: for each column the encoding that `knotwork.choose_per_feature` chooses on training rows;
-        `encoding_choices_` has the reasons. ``"per-feature-validated"``: the choices of all its rules, up to eight, are
-        trained together, and the best one on the validation rows is kept.
+        `encoding_choices_` has the reasons.
 
         ``"validated"``: train ten encodings together, and keep the best one on the validation rows.
 
         ``"ensemble"``: train the same ten, and predict by a weighted mean of those that are best together on the
         validation rows; the others are dropped.
-
-        ``"per-feature-gated"``: for every column one of five encodings, which are trained together in a small network
-        on training rows, each with a gate; the one with the largest gate is kept, and `encoding_choices_` has
-        the reasons.
     backbone : {"auto", "mlp", "resnet", "tabm", "realmlp", "ft"} or configuration, default="auto"
         The network: a name, or a configuration such as ``knotwork.nn.MLPConfig(widths=(512, 512))``; by default as
         `effort` decides, or ``"mlp"`` if another parameter says what is trained. Defaults of a name are the library's;
@@ -183,9 +178,8 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
     backbones_ : list of configuration
         For each member, the network behind the encoding.
     encoding_choices_ : list of dict
-        For ``encoding="per-feature"``, ``"per-feature-validated"`` and ``"per-feature-gated"``, for each numerical
-        column: ``column``, ``encoding``, ``reason``, and of all candidates ``losses`` or ``shares`` of the gates.
-        Otherwise empty.
+        For ``encoding="per-feature"``, for each numerical column: ``column``, ``encoding``, ``reason``, and ``losses``
+        of all candidates. Otherwise empty.
     candidates_ : list of dict
         Each kind of network that was tried, unless there was no choice: ``method``, ``size``, ``backbone``, ``score``
         on the validation rows (in the units of the target; NaN if training failed), ``metric`` (its name),
@@ -432,8 +426,7 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
     ----------
     encoding : str or mapping, default="auto"
         How numbers are encoded, as in `TabularRegressor`: as `effort` decides, a method, a mapping from columns to
-        methods, ``"recommended"``, ``"per-feature"``, ``"per-feature-validated"``, ``"per-feature-gated"``,
-        ``"validated"`` or ``"ensemble"``.
+        methods, ``"recommended"``, ``"per-feature"``, ``"validated"`` or ``"ensemble"``.
     backbone : {"auto", "mlp", "resnet", "tabm", "realmlp", "ft"} or configuration, default="auto"
         The network, as in `TabularRegressor`.
     effort : {"fast", "balanced", "best"}, default="balanced"

@@ -397,13 +397,10 @@ def _choices(content: Any, names: list[Any]) -> list[dict[str, Any]]:
         raise argument_error("feature_choices", f"be empty, or one for each of {len(names)} columns", len(content))
     choices = []
     for column, choice in zip(names, content, strict=False):  # the list may be empty
-        check_entries(choice, "choice", ("encoding", "losses", "reason", "shares"))
+        check_entries(choice, "choice", ("encoding", "losses", "reason"))
         named = {name: _text(choice[name], name) for name in ("encoding", "reason")}
-        tables = {
-            kind: {_text(name, kind): _number(number, kind) for name, number in as_dict(choice[kind]).items()}
-            for kind in ("losses", "shares")
-        }
-        choices.append({"column": column, **named, **tables})
+        losses = {_text(name, "losses"): _number(loss, "losses") for name, loss in as_dict(choice["losses"]).items()}
+        choices.append({"column": column, **named, "losses": losses})
     return choices
 
 

@@ -6,21 +6,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
-from knotwork._preparation.gates import GATED_CANDIDATES, choose_by_gates
 from knotwork._preparation.members import PreparedTable
-from knotwork.encoders._choice import (
-    DEFAULT_RULE,
-    FEATURE_CANDIDATES,
-    RULES,
-    Evidence,
-    FeatureChoice,
-    choose_by_evidence,
-    compare_columns,
-)
-from knotwork.encoders._methods import GATED, Encoding
-from knotwork.estimators._encodings import PER_FEATURE, VALIDATED_CHOICES, choose_encodings, propose, with_size
+from knotwork.encoders._choice import FEATURE_CANDIDATES, FeatureChoice, choose_columns
+from knotwork.encoders._methods import Encoding
+from knotwork.estimators._encodings import choose_encodings, propose, with_size
 from knotwork.nn._backbones import Backbone, MLPConfig, RealMLPConfig, ResNetConfig, TabMConfig
 from knotwork.nn._interactions import InteractionConfig
 from knotwork.training._config import TrainingConfig
@@ -88,11 +78,10 @@ class Plan:
     n_seeds: int = 1
     most_kept: int | None = None
 
-    def with_choices(self, choices: Sequence[Sequence[FeatureChoice]]) -> "Plan":
-        """Return the plan with networks for each choice of encodings of all columns; the best of several is kept."""
-        encodings = [tuple(Encoding.parse(choice.encoding) for choice in each) for each in choices]
-        recipes = [replace(recipe, encodings=each) for each in encodings for recipe in self.recipes]
-        return replace(self, recipes=recipes, search="validated" if len(encodings) > 1 else self.search)
+    def with_choices(self, choices: Sequence[FeatureChoice]) -> "Plan":
+        """Return the plan with the encodings that were chosen for the columns."""
+        encodings = tuple(Encoding.parse(choice.encoding) for choice in choices)
+        return replace(self, recipes=[replace(recipe, encodings=encodings) for recipe in self.recipes])
 
     def with_interactions(self, interactions: InteractionConfig | None) -> "Plan":
         """Return the plan with interactions in all networks."""
@@ -317,15 +306,7 @@ def plan_choice(
     return Plan(recipes, str(encoding) if tried else "all", n_seeds=n_members)
 
 
-def choose_features(
-    prepared: PreparedTable,
-    names: Sequence[Any],
-    word: str = PER_FEATURE[0],
-    *,
-    size: int | None = None,
-    device: str | torch.device = "auto",
-    time_limit: float | None = None,
-) -> list[list[FeatureChoice]]:
+def choose_features(prepared: PreparedTable, names: Sequence[Any], *, size: int | None = None) -> list[FeatureChoice]:
     """Choose the encoding of every numerical column on the training rows of the first fold.
 
     Values far out are moved to the ends of the column's usual range, as the networks do.
@@ -336,45 +317,20 @@ def choose_features(
         The table and its folds.
     names : sequence
         Names of the numerical columns.
-    word : str
-        One of `PER_FEATURE`: by the default rule, by all rules, or by gates.
     size : int, optional
         Columns per feature of all candidates; by default different ones.
-    device : str or torch.device
-        Where gates are trained.
-    time_limit : float, optional
-        Seconds for the training of gates.
-
-    Returns
-    -------
-    list of list of FeatureChoice
-        The choices of each rule, of rules that agree on all columns once; empty without numerical columns.
     """
-    split = prepared.splits[0]
     if not len(names):
         return []
-    if word == GATED:
-        candidates = with_size(GATED_CANDIDATES, size)
-        settings: dict[str, Any] = {"seed": split.seed, "device": device, "time_limit": time_limit}
-        return [choose_by_gates(prepared.table, split.train, names=names, candidates=candidates, **settings)]
-    candidates, n_rows = with_size(FEATURE_CANDIDATES, size), len(split.train)
-    evidence = _evidence(prepared, candidates)
-    rules = RULES.values() if word == VALIDATED_CHOICES else [RULES[DEFAULT_RULE]]
-    choices = [choose_by_evidence(evidence, candidates, rule, names, n_rows=n_rows) for rule in rules]
-    distinct = {tuple(choice.encoding for choice in each): each for each in reversed(choices)}
-    return list(reversed(distinct.values()))
-
-
-def _evidence(prepared: PreparedTable, candidates: Sequence[Encoding]) -> list[Evidence]:
-    """Compare candidates for every column on the training rows of the first fold."""
     split, table = prepared.splits[0], prepared.table
     rows = split.train
     numbers = table.numbers[rows].copy()
     for place in range(numbers.shape[1]):
         numbers[:, place] = to_usual_range(numbers[:, place])
     weights = None if table.weights is None else table.weights[rows]
-    about: dict[str, Any] = {"task": table.task, "weights": weights, "seed": split.seed}
-    return compare_columns(numbers, table.target[rows], candidates, **about)
+    candidates = with_size(FEATURE_CANDIDATES, size)
+    about: dict[str, Any] = {"task": table.task, "weights": weights, "candidates": candidates, "seed": split.seed}
+    return choose_columns(numbers, table.target[rows], names=names, **about)
 
 
 def plan_members(prepared: PreparedTable, plan: Plan, seeds: npt.NDArray[np.int64]) -> list[Member]:

@@ -11,19 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from joblib import Parallel, delayed
 
-from knotwork._preparation.gates import choose_by_gates
 from knotwork._preparation.members import Fitted, PreparedTable, Split, fit_column, joined
 from knotwork.basis._blocks import Block, block_from_json, block_to_json
 from knotwork.encoders._base import count_threads
-from knotwork.encoders._choice import (
-    FEATURE_CANDIDATES,
-    FeatureChoice,
-    Rule,
-    choose_by_evidence,
-    compare_columns,
-    read_candidates,
-)
-from knotwork.encoders._methods import GATED, Encoding
+from knotwork.encoders._choice import choose_columns
+from knotwork.encoders._methods import Encoding
 from knotwork.knots import Target
 from knotwork.knots._placements import placement_traits
 from knotwork.nn._interactions import InteractionConfig
@@ -105,7 +97,7 @@ def _name(content: str, item: Wanted, bins: str) -> str:
     parts: list[object] = [content, encoding.method, encoding.size, repr(encoding.kind), placement, key]
     parts += [part for part in (choice_key(encoding), item.pairs) if part is not None]
     digest = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
-    return f"{encoding.method.replace(':', '-')}-{encoding.size}-{digest}"
+    return f"{encoding.method}-{encoding.size}-{digest}"
 
 
 def _fit_missing(
@@ -138,7 +130,7 @@ def _fit_missing(
     return {
         item: _joined(
             [column[encoding] for column, encoding in zip(columns[item.fold], by_column[item], strict=True)],
-            chosen=by_column[item] if item.encoding.kind.choice is not None else (),
+            chosen=by_column[item] if item.encoding.kind.is_choice else (),
             pairs=pairs.get((item.fold, item.pairs), ()),
         )
         for item in missing
@@ -151,29 +143,18 @@ def _encodings_of_columns(
     """Return the encoding of each column, of methods that choose them by the training rows of the fold."""
     n_columns = table.numbers.shape[1]
     out = {item: [item.encoding] * n_columns for item in missing}
-    for fold in sorted({item.fold for item in missing if item.encoding.kind.choice is not None}):
-        methods = {item.encoding.method for item in missing if item.fold == fold and item.encoding.kind.choice}
-        chosen = _choose(table, splits[fold], methods)
-        for item in missing:
-            if item.fold == fold and item.encoding.method in chosen:
-                out[item] = chosen[item.encoding.method]
+    for fold in sorted({item.fold for item in missing if item.encoding.kind.is_choice}):
+        chosen = _choose(table, splits[fold])
+        out |= {item: chosen for item in missing if item.fold == fold and item.encoding.kind.is_choice}
     return out
 
 
-def _choose(table: TrainingTable, split: Split, methods: set[str]) -> dict[str, list[Encoding]]:
-    """Return the encodings of all columns that methods choose; candidates are compared once for all rules."""
+def _choose(table: TrainingTable, split: Split) -> list[Encoding]:
+    """Return the encodings of all columns that the training rows of a fold choose."""
     names = range(table.numbers.shape[1])
-    chosen: dict[str, list[FeatureChoice]] = {}
-    rules = {method: Rule.parse(method) for method in sorted(methods - {GATED})}
-    if GATED in methods:
-        chosen[GATED] = choose_by_gates(table, split.train, names=names, seed=split.seed, device="cpu")
-    candidates = read_candidates([*FEATURE_CANDIDATES, *(str(rule.first) for rule in rules.values() if rule.first)])
-    about: dict[str, Any] = {"task": table.task, "seed": split.seed}
-    numbers, target = table.numbers[split.train], table.target[split.train]
-    evidence = compare_columns(numbers, target, candidates, **about) if rules else []
-    for method, rule in rules.items():
-        chosen[method] = choose_by_evidence(evidence, candidates, rule, names, n_rows=len(numbers))
-    return {method: [Encoding.parse(each.encoding) for each in choices] for method, choices in chosen.items()}
+    about: dict[str, Any] = {"names": names, "task": table.task, "seed": split.seed}
+    choices = choose_columns(table.numbers[split.train], table.target[split.train], **about)
+    return [Encoding.parse(choice.encoding) for choice in choices]
 
 
 def _found_pairs(

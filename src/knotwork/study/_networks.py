@@ -5,9 +5,8 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
-from knotwork._preparation.gates import GATED_CANDIDATES
-from knotwork.encoders._choice import FEATURE_CANDIDATES, Rule
-from knotwork.encoders._methods import GATED, METHOD_TABLE, Encoding
+from knotwork.encoders._choice import FEATURE_CANDIDATES
+from knotwork.encoders._methods import METHOD_TABLE, PER_FEATURE, Encoding
 from knotwork.knots._placements import placement_traits
 from knotwork.study._data import DataIdentity
 from knotwork.study._plan import DEFAULT_BINS, BackboneChoice, Plan
@@ -154,7 +153,7 @@ def _parts(
         "seed": seed if seed != plan.seed + fold else None,
         "keep_knots": True if plan.keep_knots and method.learnable else None,
         "bins": plan.bins if plan.bins != DEFAULT_BINS and method.has_usual_bins else None,
-        "registered": None if method.choice is not None else _registered(encoding),
+        "registered": None if method.is_choice else _registered(encoding),
         "choice": choice_key(encoding),
         "interactions": None if interactions is None else asdict(interactions),
     }
@@ -170,11 +169,7 @@ def _registered(encoding: Encoding) -> list[str] | None:
 
 def choice_key(encoding: Encoding) -> list[str] | None:
     """Return what the choice of the encodings of columns depends on beside the rows; None if there is no choice."""
-    if encoding.kind.choice is None:
-        return None
-    if encoding.kind.choice == GATED:
-        return [GATED, *GATED_CANDIDATES]
-    return [repr(Rule.parse(encoding.method)), *FEATURE_CANDIDATES]
+    return [PER_FEATURE, *FEATURE_CANDIDATES] if encoding.kind.is_choice else None
 
 
 def _digest(content: object) -> str:

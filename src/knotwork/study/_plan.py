@@ -195,8 +195,8 @@ class Plan:
         Name of the plan.
     methods : tuple of str
         Names of `knotwork.METHODS`, further methods with learned knots such as ``"BS-Grad-Q"`` and ``"PLE-Grad"``,
-        methods with an embedding such as ``"PLE+LR8"``, and ``"per-feature"`` and ``"per-feature-gated"``, for which
-        the training rows of a fold choose the encoding of each column.
+        methods with an embedding such as ``"PLE+LR8"``, and ``"per-feature"``, for which the training rows of a fold
+        choose the encoding of each column.
     backbones : tuple of BackboneChoice
         Networks, or linear models (``"linear"``), as names or as mappings like those of a TOML file. Settings that are
         not given are those of the paper, unless `training` has ``preset = "default"``.

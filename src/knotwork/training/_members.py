@@ -138,9 +138,6 @@ class Member:
         Learning rate of each epoch, which a schedule over all epochs multiplies; training ends with the last one.
     learned_missing : bool, default=False
         Whether a missing number is a learned vector in place of zeros.
-    gates : ndarray of shape (n_features,), optional
-        Strengths of a penalty on how much each feature varies behind the first layer (a group lasso), by which features
-        that others replace fade.
     """
 
     train: npt.NDArray[np.int64]
@@ -155,7 +152,6 @@ class Member:
     config: TrainingConfig | None = None
     rates: npt.NDArray[np.float64] | None = None
     learned_missing: bool = False
-    gates: npt.NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         if not len(self.train):
@@ -164,11 +160,6 @@ class Member:
     def without_rows(self) -> "Member":
         """Return the member with no validation rows and its first training row only, to keep what else it has."""
         return replace(self, train=self.train[:1], valid=self.valid[:0])
-
-    @property
-    def is_penalised(self) -> bool:
-        """Whether it has penalties on the weights that read its features."""
-        return self.gates is not None or (self.config is not None and self.config.is_smooth)
 
     @property
     def size(self) -> int:

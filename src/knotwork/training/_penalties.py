@@ -1,4 +1,4 @@
-"""Penalties on the weights that read encoded features: smoothness of curves, and gates of features."""
+"""The penalty on the weights that read encoded features, by which curves are smooth."""
 
 from collections.abc import Sequence
 from typing import Self, final
@@ -8,18 +8,17 @@ import torch
 from torch import Tensor
 
 from knotwork.nn._backbones import Backbone
-from knotwork.nn._gates import column_moments, gate_gradient
 from knotwork.nn._smoothness import bands_of, penalty_gradient
 from knotwork.training._config import TrainingConfig
 from knotwork.training._members import Member
 from knotwork.training._network import Network, block_weights
 
-__all__ = ["WeightPenalties"]
+__all__ = ["SmoothnessPenalty"]
 
 
 @final
-class WeightPenalties:
-    """The penalties of a stack; only their gradients are computed.
+class SmoothnessPenalty:
+    """The smoothness penalty of a stack; only its gradient is computed.
 
     Parameters
     ----------
@@ -27,45 +26,35 @@ class WeightPenalties:
         The network of the stack.
     backbone : Backbone
         Its configuration.
-    smoothness, gates : Tensor of shape (n_members, n_features)
-        Strengths of the penalties.
+    strengths : Tensor of shape (n_members, n_features)
+        Strengths of the penalty.
     order : int
-        Order of the differences that smoothness penalises.
-    moments : Tensor or None
-        Result of `column_moments`; None without gates.
+        Order of the differences that are penalised.
     """
 
-    def __init__(
-        self, network: Network, backbone: Backbone, *, smoothness: Tensor, gates: Tensor, order: int,
-        moments: Tensor | None,
-    ) -> None:  # fmt: skip
+    def __init__(self, network: Network, backbone: Backbone, *, strengths: Tensor, order: int) -> None:
         self.network, self.backbone = network, backbone
-        self.smoothness, self.gates, self.order, self.moments = smoothness, gates, order, moments
+        self.strengths, self.order = strengths, order
         self.bands = self._bands()
 
     @classmethod
     def of_members(
-        cls, members: Sequence[Member], network: Network, backbone: Backbone, config: TrainingConfig, *, rows: Tensor
+        cls, members: Sequence[Member], network: Network, backbone: Backbone, config: TrainingConfig
     ) -> Self | None:
-        """Return the penalties of members; None if no weight is penalised.
+        """Return the penalty of members; None if no weight is penalised.
 
-        `config` is that of members that have none of their own; `rows` are numbers of some training rows of each
-        member, of shape (n_members, n, n_features), by which gates are measured.
+        `config` is that of members that have none of their own.
         """
         shape = len(members), len(members[0].blocks)
-        smoothness = np.array([(member.config or config).strengths(shape[1]) for member in members]).reshape(shape)
-        gates = np.array([np.zeros(shape[1]) if member.gates is None else member.gates for member in members])
-        if not (smoothness.any() or gates.any()) or block_weights(network, backbone) is None:
+        strengths = np.array([(member.config or config).strengths(shape[1]) for member in members]).reshape(shape)
+        if not strengths.any() or block_weights(network, backbone) is None:
             return None
-        with torch.no_grad():
-            moments = column_moments(network.encoding(rows)[0]) if gates.any() else None
-        first, second = (torch.from_numpy(each).to(rows.device, torch.float32) for each in (smoothness, gates))
-        order = config.smoothness_order
-        return cls(network, backbone, smoothness=first, gates=second, order=order, moments=moments)
+        on_device = torch.from_numpy(strengths).to(network.encoding.breaks.device, torch.float32)
+        return cls(network, backbone, strengths=on_device, order=config.smoothness_order)
 
     @torch.no_grad()
     def _bands(self) -> Tensor:
-        return bands_of(self.network.encoding, self.smoothness, self.order)
+        return bands_of(self.network.encoding, self.strengths, self.order)
 
     def update(self) -> None:
         """Allow for knots that have moved; in place, for captured graphs."""
@@ -79,12 +68,9 @@ class WeightPenalties:
         return weights
 
     def gradient(self, weights: Tensor) -> Tensor:
-        """Return the gradient of all penalties in the weights."""
-        gradient = penalty_gradient(weights, self.bands)
-        return gradient if self.moments is None else gradient + gate_gradient(weights, self.moments, self.gates)
+        """Return the gradient of the penalty in the weights."""
+        return penalty_gradient(weights, self.bands)
 
-    def kept(self, index: Tensor, network: Network) -> "WeightPenalties":
-        """Return the penalties of the members of an index, whose network is given."""
-        moments = None if self.moments is None else self.moments[index]
-        strengths = {"smoothness": self.smoothness[index], "gates": self.gates[index]}
-        return WeightPenalties(network, self.backbone, **strengths, order=self.order, moments=moments)
+    def kept(self, index: Tensor, network: Network) -> "SmoothnessPenalty":
+        """Return the penalty of the members of an index, whose network is given."""
+        return SmoothnessPenalty(network, self.backbone, strengths=self.strengths[index], order=self.order)

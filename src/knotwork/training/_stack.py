@@ -32,7 +32,7 @@ from knotwork.training._network import (
     weight_decays,
 )
 from knotwork.training._objective import Objective, all_predictions, by_target, target_units
-from knotwork.training._penalties import WeightPenalties
+from knotwork.training._penalties import SmoothnessPenalty
 
 if TYPE_CHECKING:  # results import the stack
     from knotwork.training._results import Piece
@@ -54,9 +54,6 @@ SMALLEST_CHANGE = 1e-8
 
 N_START_ROWS = 256
 """Training rows that the initial parameters of some backbones depend on."""
-
-N_MOMENT_ROWS = 2048
-"""Training rows by which gates are measured."""
 
 PER_MEMBER = (
     "ids", "seeds", "train_rows", "n_train", "valid_rows", "n_valid", "shift", "scale", "weight_unit", "loss_unit",
@@ -236,10 +233,7 @@ class TrainingStack:
         self.steps_done = torch.zeros_like(self.seeds)
         self.loss_sum = torch.zeros(len(members), dtype=torch.float64, device=device)
         self.planned_rates = planned_rates(members, config).to(device)
-        self.penalties: WeightPenalties | None = None
-        if config.is_smooth or any(member.is_penalised for member in members):
-            rows = self._random_rows(N_MOMENT_ROWS)[0]
-            self.penalties = WeightPenalties.of_members(members, self.network, backbone, config, rows=rows)
+        self.penalties = SmoothnessPenalty.of_members(members, self.network, backbone, config)
         lengths = [config.max_epochs if member.rates is None else len(member.rates) for member in members]
         self.schedule = Schedule.from_rates(self.planned_rates[:, 0], torch.tensor(lengths, device=device))
         if _lower_precision(config, backbone, device):
