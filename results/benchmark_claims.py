@@ -21,7 +21,7 @@ from questions import (
     paper_ranks,
     paper_tables,
     quoted_averages,
-    ranks_by_block,
+    ranks_by_problem,
 )
 
 from knotwork.encoders import METHOD_TABLE
@@ -93,8 +93,8 @@ class Benchmark:
 
     def ranks(self, task: str, size: int, network: str | None = None) -> "pd.Series[float]":
         """Return average ranks, over all backbones or with one."""
-        blocks = ranks_by_block(self.frame, task, size)
-        return (blocks if network is None else blocks.loc[[network]]).mean()
+        problems = ranks_by_problem(self.frame, task, size)
+        return (problems if network is None else problems.loc[[network]]).mean()
 
     def places(self, task: str, method: str, network: str | None = None) -> list[int]:
         """Return the places of a method by average rank, size by size."""
@@ -227,7 +227,7 @@ def data_claims(tables: pd.DataFrame) -> Iterator[Claim]:
 
 def tests_of_ranks(study: Benchmark) -> Iterator[Claim]:
     """Check the tests of the critical difference diagrams."""
-    results = [friedman(ranks_by_block(study.frame, task, size).to_numpy()).p_F for task in TASKS for size in SIZES]
+    results = [friedman(ranks_by_problem(study.frame, task, size).to_numpy()).p_F for task in TASKS for size in SIZES]
     yield Claim(
         "4.3; takeaways",
         "Friedman's test rejects equal performance in all six settings",
@@ -241,15 +241,15 @@ def tests_of_ranks(study: Benchmark) -> Iterator[Claim]:
         f"first cliques of {listed_counts(first)} methods",
         min(first) > 1,
     )
-    blocks = [order.n_blocks for order in study.orders.values()]
+    problems = [order.n_problems for order in study.orders.values()]
     yield Claim(
         "I",
-        "14 methods; 39 blocks of regression, 36 of classification",
-        f"{study.frame['method'].nunique()} methods; {blocks[0]} and {blocks[-1]} blocks",
-        study.frame["method"].nunique() == 14 and set(blocks) == {39, 36},
+        "14 methods; 39 problems of regression, 36 of classification",
+        f"{study.frame['method'].nunique()} methods; {problems[0]} and {problems[-1]} problems",
+        study.frame["method"].nunique() == 14 and set(problems) == {39, 36},
     )
     values = {
-        (task, size): correlation(ranks_by_block(study.frame, task, size), paper_ranks(task)[f"m{size}"])
+        (task, size): correlation(ranks_by_problem(study.frame, task, size), paper_ranks(task)[f"m{size}"])
         for task in TASKS
         for size in SIZES
     }

@@ -20,7 +20,7 @@ from scipy import stats
 
 from knotwork.encoders._choice import FEATURE_CANDIDATES
 from knotwork.nn import InteractionConfig
-from knotwork.stats import average_blocks, holm, relative_errors, wilcoxon_holm
+from knotwork.stats import average_problems, holm, relative_errors, wilcoxon_holm
 from knotwork.study import load_plan, load_results
 
 HERE = Path(__file__).parent
@@ -130,7 +130,7 @@ def ratio(one: "pd.Series[float]", other: "pd.Series[float]") -> Ratio:
     ordered = np.exp(np.sort(logs.to_numpy()))
     n, pairs = len(logs), np.column_stack([one, other])
     rank = int(stats.binom.ppf(0.025, n, 0.5))  # the interval of the sign test: ordered ratios that contain the median
-    _, averages = average_blocks(relative_errors(pairs), one.index.get_level_values("dataset").tolist())
+    _, averages = average_problems(relative_errors(pairs), one.index.get_level_values("dataset").tolist())
     return Ratio(
         float(np.median(ordered)),
         float(ordered[max(rank - 1, 0)]),

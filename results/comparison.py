@@ -10,12 +10,12 @@ import pandas as pd
 
 from knotwork.encoders import METHOD_TABLE
 from knotwork.errors import ArgumentError
-from knotwork.report import Cell, RankTable, Table, rank_table
+from knotwork.report import Cell, RankTable, ReportTable, rank_table
 from knotwork.stats import CorrelationInterval, spearman
 
 N_BACKBONES = 3
-PAPER_BLOCKS = {"regression": 13 * N_BACKBONES, "classification": 12 * N_BACKBONES}
-"""Blocks behind the paper's average ranks: 13 and 12 data sets with 3 backbones."""
+PAPER_PROBLEMS = {"regression": 13 * N_BACKBONES, "classification": 12 * N_BACKBONES}
+"""Problems behind the paper's average ranks: 13 and 12 data sets with 3 backbones."""
 
 ABLATION = "ablation"
 """The data set of the ablation."""
@@ -31,7 +31,7 @@ _BACKBONES = {"ft": "ftt"}
 class Comparison:
     """A table of our numbers, the paper's and the difference, and sentences on their agreement."""
 
-    table: Table
+    table: ReportTable
     sentences: list[str]
 
 
@@ -39,7 +39,7 @@ class Comparison:
 class RankComparison:
     """Our average ranks of one task and size with the paper's, for the methods that both have.
 
-    Our blocks are those of `network`, or of all networks if it is None; the paper's ranks, by method, are over all
+    Our problems are those of `network`, or of all networks if it is None; the paper's ranks, by method, are over all
     backbones.
     """
 
@@ -64,7 +64,7 @@ class RankComparison:
         """Task and size, and the network if it is a single one."""
         return self.table.label + ("" if self.network is None else f", {self.network}")
 
-    def as_table(self) -> Table:
+    def as_table(self) -> ReportTable:
         """Return our ranks, the paper's and the difference, method by method."""
         rows = [
             [
@@ -75,8 +75,8 @@ class RankComparison:
             ]
             for method, row in self.both.iterrows()
         ]
-        n_blocks, n_theirs = len(self.table.blocks), PAPER_BLOCKS[self.table.task]
-        caption = f"Averages over our {n_blocks} blocks and the paper's {n_theirs}; the best of each in bold."
+        n_problems, n_theirs = len(self.table.problems), PAPER_PROBLEMS[self.table.task]
+        caption = f"Averages over our {n_problems} problems and the paper's {n_theirs}; the best of each in bold."
         if not len(rows) == len(self.table.methods) == len(self.theirs):
             caption += (
                 f" Ours are ranks among {len(self.table.methods)} methods, theirs among {len(self.theirs)}, so that "
@@ -84,15 +84,15 @@ class RankComparison:
             )
         title = f"Average ranks beside the paper's, {self.label[0].lower()}{self.label[1:]}"
         name = f"paper_{self.table.task}_size{self.table.size}" + ("" if self.network is None else f"_{self.network}")
-        return Table(name, title, caption, ["method", "ours", "paper", "difference"], rows)
+        return ReportTable(name, title, caption, ["method", "ours", "paper", "difference"], rows)
 
 
 def compare_ranks(
     summary: pd.DataFrame, tables: Sequence[RankTable], paper: Mapping[str, pd.DataFrame]
 ) -> list[RankComparison]:
-    """Compare average ranks with the paper's, for every task and size that both have, with two blocks or more.
+    """Compare average ranks with the paper's, for every task and size that both have, with two problems or more.
 
-    The blocks of all networks come first, then those of each network, if there are several. `paper` has by task the
+    The problems of all networks come first, then those of each network, if there are several. `paper` has by task the
     paper's average ranks: a column `method`, and a column ``m{size}`` for each size.
     """
     comparisons = []
@@ -120,8 +120,8 @@ def describe_agreement(ranks: Sequence[RankComparison]) -> list[str]:
         ]
         if values:
             spread = f" ({min(values):.2f} to {max(values):.2f})" if len(values) > 1 else ""
-            blocks = "over all backbones" if network is None else f"with {network}"
-            sentences.append(f"{np.mean(values):.2f}{spread} {blocks}")
+            scope = "over all backbones" if network is None else f"with {network}"
+            sentences.append(f"{np.mean(values):.2f}{spread} {scope}")
     settings = len({(entry.table.task, entry.table.size) for entry in ranks})
     average = f", averaged over {settings} settings of task and size (least to most)" if settings > 1 else ""
     return (
@@ -131,7 +131,7 @@ def describe_agreement(ranks: Sequence[RankComparison]) -> list[str]:
     )
 
 
-def agreement_table(ranks: Sequence[RankComparison]) -> Table:
+def agreement_table(ranks: Sequence[RankComparison]) -> ReportTable:
     """Return the rank correlation of each comparison, and our places of the paper's best and worst method."""
     rows = []
     for entry in ranks:
@@ -140,21 +140,21 @@ def agreement_table(ranks: Sequence[RankComparison]) -> Table:
         ahead = {*entry.table.best, *entry.table.not_worse()}
         rows.append([
             Cell(entry.table.task), Cell(value=float(entry.table.size or 0), digits=0), Cell(entry.network or "all"),
-            Cell(value=float(len(entry.table.blocks)), digits=0),
+            Cell(value=float(len(entry.table.problems)), digits=0),
             *(Cell(value=value, digits=2) for value in ([None] * 3 if rho is None else [rho.rho, rho.low, rho.high])),
             Cell(value=float(both["difference"].abs().mean()), digits=2),
             Cell(best), Cell(value=1.0 + list(both.index).index(best), digits=0),
             Cell("no" if best in ahead else "yes"),
             Cell(worst), Cell(value=1.0 + list(both.index).index(worst), digits=0),
         ])  # fmt: skip
-    return Table(
+    return ReportTable(
         "paper_agreement",
         "Agreement with the paper",
         "Spearman's rank correlation of our average ranks with the paper's, with a bootstrap interval of 95 % over "
         "methods; the mean absolute difference of ranks; the paper's best method, its place here, and whether it is "
         "significantly worse than our best; the paper's worst method and its place here. The paper gives ranks over "
         "all its backbones only.",
-        ["task", "size", "backbones", "blocks", "correlation", "low", "high", "difference", "paper's best",
+        ["task", "size", "backbones", "problems", "correlation", "low", "high", "difference", "paper's best",
          "place here", "worse than our best", "paper's worst", "its place here"],
         rows,
     )  # fmt: skip
@@ -191,7 +191,9 @@ def _compare_scores(network: str, both: pd.DataFrame) -> Comparison:
     title = f"NRMSE of the ablation beside the paper's, {network}"
     caption = "Mean ± standard deviation over seeds, the best of ours first."
     name = f"paper_ablation_{network}"
-    return Comparison(Table(name, title, caption, ["method", "size", "ours", "paper", "difference"], rows), sentences)
+    return Comparison(
+        ReportTable(name, title, caption, ["method", "size", "ours", "paper", "difference"], rows), sentences
+    )
 
 
 def _differences(differences: "pd.Series[float]") -> str:
@@ -224,9 +226,9 @@ def _averages(summary: pd.DataFrame, quoted: Mapping[Any, Any]) -> list[dict[str
         part = summary[(summary["task"] == task) & (summary["network"] == network) & summary["complete"]]
         chosen = part["size"].min() if pd.isna(size) else size  # methods without a size are part of every size
         table = rank_table(part, task, size=None if pd.isna(chosen) else int(chosen), network=network)
-        if method in table.methods and table.blocks:
+        if method in table.methods and table.problems:
             ours = float(table.scores[:, table.methods.index(method)].mean())
-            lines.append({"network": network, "method": method, "size": size, "n": len(table.blocks),
+            lines.append({"network": network, "method": method, "size": size, "n": len(table.problems),
                           "ours": ours, "theirs": quoted["value"], "metric": table.metric})  # fmt: skip
     return lines
 
@@ -243,7 +245,7 @@ def _compare_averages(task: str, lines: pd.DataFrame) -> Comparison:
     if task == "regression":
         sentences.append("The paper does not say what its NRMSE is divided by, so the values themselves may differ.")
     return Comparison(
-        Table(
+        ReportTable(
             f"paper_averages_{task}",
             f"Mean {metric.label} beside the paper's",
             f"Mean {metric.label} over data sets ({metric.direction}), where the paper quotes one; each of our kinds "

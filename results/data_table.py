@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from knotwork.datasets import DATASETS, load_dataset
-from knotwork.report import Cell, Table
+from knotwork.report import Cell, ReportTable
 from knotwork.study import make_splits
 
 HERE = Path(__file__).parent
@@ -40,7 +40,7 @@ def describe_dataset(key: str) -> dict[str, object]:
     }
 
 
-def dataset_table(rows: pd.DataFrame, theirs: pd.DataFrame) -> Table:
+def dataset_table(rows: pd.DataFrame, theirs: pd.DataFrame) -> ReportTable:
     """Return the table of a report, with the paper's numbers beside ours."""
     paper = theirs.set_index("abbreviation")
     lines = []
@@ -63,7 +63,7 @@ def dataset_table(rows: pd.DataFrame, theirs: pd.DataFrame) -> Table:
                 Cell(value=float(other["largest_class"]), digits=1),
             ]
         )
-    return Table(
+    return ReportTable(
         "datasets",
         "The data sets",
         "Rows without missing values, and those of the paper's splits; numerical + categorical columns, and those of "

@@ -21,7 +21,7 @@ sys.path.insert(0, str(HERE))  # for tests, which run this file without its fold
 
 from advice import advice_section  # noqa: E402 - needs the line above
 from benchmark_claims import Benchmark  # noqa: E402 - needs the line above
-from comparison import PAPER_BLOCKS  # noqa: E402 - needs the line above
+from comparison import PAPER_PROBLEMS  # noqa: E402 - needs the line above
 from converged import above_encodings, converged, converged_knots, protocol_and_converged  # noqa: E402 - needs the line above
 from inference import (  # noqa: E402 - needs the line above
     SEEDS,
@@ -59,7 +59,7 @@ from questions import (  # noqa: E402 - needs the line above
     paper_ranks,
     paper_tables,
     paragraph,
-    ranks_by_block,
+    ranks_by_problem,
     rates,
     shift_of,
     significant,
@@ -114,7 +114,7 @@ def agreement(frame: pd.DataFrame) -> Iterator[str]:
     alone: dict[str, list[float]] = {network: [] for network in networks}
     for task in TASKS:
         for size in SIZES:
-            ranks, theirs = ranks_by_block(frame, task, size), paper_ranks(task)[f"m{size}"]
+            ranks, theirs = ranks_by_problem(frame, task, size), paper_ranks(task)[f"m{size}"]
             values.append(correlation(ranks, theirs))
             inner.append(correlation(ranks, theirs.drop(["Std", "MinMax"])))
             drawn.append(drawn_correlations(ranks, theirs))
@@ -139,10 +139,10 @@ def ends(frame: pd.DataFrame) -> Iterator[str]:
     """Check whether PLE leads classification, and whether plain scaling is last."""
     yield paragraph("""
         **The paper's two claims that are easy to check**: PLE leads classification, Std and MinMax are at the bottom. A
-        block is a data set with a backbone. The first clique contains the methods that are not significantly worse than
-        the best: their average ranks differ from its rank by less than the critical difference (Nemenyi, 5 %). Places:
-        here, and in the paper in brackets.""")
-    yield from table_head("task | size | blocks | critical difference | first clique | PLE | Std | MinMax")
+        problem is a data set with a backbone. The first clique contains the methods that are not significantly worse
+        than the best: their average ranks differ from its rank by less than the critical difference (Nemenyi, 5 %).
+        Places: here, and in the paper in brackets.""")
+    yield from table_head("task | size | problems | critical difference | first clique | PLE | Std | MinMax")
     orders = list(leaders(frame))
     for setting in orders:
         theirs = list(paper_ranks(setting.task)[f"m{setting.size}"].sort_values().index)
@@ -150,8 +150,8 @@ def ends(frame: pd.DataFrame) -> Iterator[str]:
             f"{setting.names.index(name) + 1} ({theirs.index(name) + 1})" for name in ("PLE", "Std", "MinMax")
         )
         yield (
-            f"| {setting.task} | {setting.size} | {setting.n_blocks} | {setting.gap:.2f} | {', '.join(setting.first)} "
-            f"| {places} |"
+            f"| {setting.task} | {setting.size} | {setting.n_problems} | {setting.gap:.2f} "
+            f"| {', '.join(setting.first)} | {places} |"
         )
     classes = [setting for setting in orders if setting.task == "classification"]
     yield "\n" + paragraph(f"""
@@ -162,7 +162,7 @@ def ends(frame: pd.DataFrame) -> Iterator[str]:
 
 def places(frame: pd.DataFrame, network: str, method: str) -> str:
     """Return the places of a method in regression with one backbone, size by size."""
-    orders = [ranks_by_block(frame, "regression", size).loc[[network]].mean().sort_values().index for size in SIZES]
+    orders = [ranks_by_problem(frame, "regression", size).loc[[network]].mean().sort_values().index for size in SIZES]
     return ", ".join(str(list(order).index(method) + 1) for order in orders)
 
 
@@ -177,7 +177,9 @@ def influence(frame: pd.DataFrame) -> Iterator[str]:
         "| critical difference | Std's place"
     )
     for network in sorted(frame["network"].unique()):
-        settings = {(task, size): ranks_by_block(frame, task, size).loc[[network]] for task in TASKS for size in SIZES}
+        settings = {
+            (task, size): ranks_by_problem(frame, task, size).loc[[network]] for task in TASKS for size in SIZES
+        }
         values = {key: correlation(ranks, paper_ranks(key[0])[f"m{key[1]}"]) for key, ranks in settings.items()}
         task, size = min(values, key=lambda key: values[key])
         ranks, theirs = settings[task, size], paper_ranks(task)[f"m{size}"]
@@ -198,7 +200,7 @@ def influence(frame: pd.DataFrame) -> Iterator[str]:
         Where ranks lie within the critical difference, their order is partly chance. In the paper, too, such encodings
         do not differ significantly: at size 15 of regression its ranks of the {len(inner)} encodings lie between
         {inner.min():.2f} and {inner.max():.2f}, with a critical difference of
-        {critical_difference(14, PAPER_BLOCKS["regression"]):.2f}. For the FT-Transformer, Std is at places
+        {critical_difference(14, PAPER_PROBLEMS["regression"]):.2f}. For the FT-Transformer, Std is at places
         {places(frame, "ft feature", "Std")} of regression at sizes 7, 15 and 30, MinMax at
         {places(frame, "ft feature", "MinMax")}, which averages over three backbones hide. The paper observes
         the same: with an FT-Transformer, Std "often remains competitive".""")
@@ -339,7 +341,7 @@ def span(numbers: list[int]) -> str:
 def in_short(frame: pd.DataFrame) -> Iterator[str]:
     """Return the main results in a few lines."""
     values = [
-        correlation(ranks_by_block(frame, task, size), paper_ranks(task)[f"m{size}"])
+        correlation(ranks_by_problem(frame, task, size), paper_ranks(task)[f"m{size}"])
         for task in TASKS
         for size in SIZES
     ]

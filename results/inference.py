@@ -1,4 +1,4 @@
-"""Sections of docs/findings.md on significance: tests over blocks and over data sets, and the noise of training."""
+"""Sections of docs/findings.md on significance: tests over problems and over data sets, and the noise of training."""
 
 from collections.abc import Iterator
 from itertools import combinations
@@ -13,7 +13,7 @@ from scipy import stats
 from knotwork.encoders import METHOD_TABLE
 from knotwork.report import RankTable
 from knotwork.report._aggregate import LEVEL
-from knotwork.stats import block_correlation, holm
+from knotwork.stats import holm, problem_correlation
 from knotwork.study import load_plan
 
 SEEDS = "paper-mlp-seeds"
@@ -31,18 +31,18 @@ def rank_tables(frame: pd.DataFrame) -> list[RankTable]:
         for size in SIZES:
             part = frame[(frame["task"] == task) & (frame["size"].isna() | (frame["size"] == size))]
             wide = part.pivot_table(index=["dataset", "network"], columns="method", values="score", aggfunc="mean")
-            blocks = [(str(dataset), str(network)) for dataset, network in wide.index]
-            tables.append(RankTable(task, size, list(map(str, wide.columns)), blocks, wide.to_numpy(), {}, []))
+            problems = [(str(dataset), str(network)) for dataset, network in wide.index]
+            tables.append(RankTable(task, size, list(map(str, wide.columns)), problems, wide.to_numpy(), {}, []))
     return tables
 
 
 def worse_by_nemenyi(table: RankTable) -> list[str]:
-    """Return the methods, best first, whose average rank over blocks is a critical difference above the best."""
+    """Return the methods, best first, whose average rank over problems is a critical difference above the best."""
     return [table.methods[i] for i in table.order if table.ranks[i] - table.ranks.min() > table.cd]
 
 
 def n_pairs_by_nemenyi(table: RankTable) -> int:
-    """Return the number of pairs of methods whose average ranks over blocks differ by the critical difference."""
+    """Return the number of pairs of methods whose average ranks over problems differ by the critical difference."""
     return int((np.abs(table.ranks[:, None] - table.ranks) > table.cd).sum()) // 2
 
 
@@ -52,7 +52,7 @@ def p_words(p: float | None) -> str:
 
 
 def both_ways(frame: pd.DataFrame) -> Iterator[str]:
-    """Compare tests over blocks, as the paper has them, with tests over data sets."""
+    """Compare tests over problems, as the paper has them, with tests over data sets."""
     tables = rank_tables(frame)
     seeds = frame.groupby(["dataset", "network", "method", "size", "fold"], dropna=False)["seed"].nunique()
     n_seeds = "one random seed" if seeds.max() == 1 else f"{seeds.min()} to {seeds.max()} random seeds"
@@ -61,20 +61,20 @@ def both_ways(frame: pd.DataFrame) -> Iterator[str]:
     fewest = min(tables, key=lambda table: len(table.datasets))
     yield "## Which differences are significant?\n"
     yield paragraph(f"""
-        The paper's diagrams count each data set with each backbone as a block of its own. On one data set, however,
+        The paper's diagrams count each data set with each backbone as a problem of its own. On one data set, however,
         the ranks that two backbones give to the methods are alike (correlation below; in brackets without the average
-        rank of each method), so blocks are not independent, and tests over them are too sure. Tests over data sets
-        count each data set once: errors (NRMSE, 1 - AUC) relative to the mean error of their block are averaged over
+        rank of each method), so problems are not independent, and tests over them are too sure. Tests over data sets
+        count each data set once: errors (NRMSE, 1 - AUC) relative to the mean error of their problem are averaged over
         folds, then over backbones, and all pairs of methods are compared by signed ranks with Holm's correction. For
         {k} methods that is a strict test: over {len(fewest.datasets)} data sets the smallest possible p-value is
         {fewest.least_p:.3f}, for two methods of which one is better everywhere. Each network was trained with
         {n_seeds} per fold{more}. Pairs: those that differ at 5 %, of {k * (k - 1) // 2}.""")
     yield from table_head(
-        "task | size | correlation | blocks | pairs (Nemenyi) | data sets | Friedman's p | pairs (signed ranks)"
+        "task | size | correlation | problems | pairs (Nemenyi) | data sets | Friedman's p | pairs (signed ranks)"
     )
     for table in tables:
-        groups = [dataset for dataset, _ in table.blocks]
-        alike, specific = (block_correlation(table.scores, groups, without_averages=flag) for flag in (False, True))
+        groups = [dataset for dataset, _ in table.problems]
+        alike, specific = (problem_correlation(table.scores, groups, without_averages=flag) for flag in (False, True))
         yield (
             f"| {table.task} | {table.size} | {alike:.2f} ({specific:.2f}) | {len(groups)} "
             f"| {n_pairs_by_nemenyi(table)} | {len(table.datasets)} | {p_words(table.test.p_F)} "
@@ -82,7 +82,7 @@ def both_ways(frame: pd.DataFrame) -> Iterator[str]:
         )
     yield "\n" + paragraph("""
         Significantly worse than the method with the best average rank, both ways (the report draws all groups):""")
-    yield from table_head("task | size | best | worse over blocks (Nemenyi) | worse over data sets (signed ranks)")
+    yield from table_head("task | size | best | worse over problems (Nemenyi) | worse over data sets (signed ranks)")
     for table in tables:
         lists = [", ".join(names) or "none" for names in (worse_by_nemenyi(table), table.worse())]
         yield f"| {table.task} | {table.size} | {', '.join(table.best)} | {lists[0]} | {lists[1]} |"
@@ -211,8 +211,8 @@ def _pair_cells(part: pd.DataFrame) -> list[str]:
 def mlp_table(part: pd.DataFrame) -> RankTable:
     """Return the mean scores of MLPs of one task, with their ranks and tests."""
     wide = part.pivot_table(index="dataset", columns="method", values="score", aggfunc="mean")
-    blocks = [(str(dataset), "mlp") for dataset in wide.index]
-    return RankTable(str(part["task"].iloc[0]), None, list(map(str, wide.columns)), blocks, wide.to_numpy(), {}, [])
+    problems = [(str(dataset), "mlp") for dataset in wide.index]
+    return RankTable(str(part["task"].iloc[0]), None, list(map(str, wide.columns)), problems, wide.to_numpy(), {}, [])
 
 
 def noise_table() -> Iterator[str]:

@@ -17,7 +17,7 @@ from knotwork.encoders import METHOD_TABLE
 from knotwork.nn import FTTransformer
 from knotwork.report import per_epoch
 from knotwork.stats import (
-    average_blocks,
+    average_problems,
     average_ranks,
     cliques,
     compare_folds,
@@ -177,7 +177,7 @@ def gains(frame: pd.DataFrame, one: "pd.Series[bool]", other: "pd.Series[bool]")
         cells = [part.groupby(["dataset", "size"], dropna=False)["score"].mean() for part in kinds]
         pairs = pd.concat(cells, axis=1, keys=["one", "other"]).dropna()
         errors = pairs.to_numpy() if task == "regression" else 1 - pairs.to_numpy()
-        _, averages = average_blocks(relative_errors(errors), pairs.index.get_level_values("dataset").tolist())
+        _, averages = average_problems(relative_errors(errors), pairs.index.get_level_values("dataset").tolist())
         compared = compare_folds(averages, test_to_train=0.0, reference=1)
         mean = (pairs["one"] - pairs["other"]).groupby(level="dataset").mean().mean()
         identical = noise()[(noise()["task"] == task) & noise()["network"].isin(kinds[0]["network"])]
@@ -207,8 +207,8 @@ def knot_cells(rows: pd.DataFrame) -> str:
     return f"{moved.mean():.0%} | {shift}"
 
 
-def ranks_by_block(frame: pd.DataFrame, task: str, size: int) -> pd.DataFrame:
-    """Return the rank of every method in every block of network and data set, 1 for the best."""
+def ranks_by_problem(frame: pd.DataFrame, task: str, size: int) -> pd.DataFrame:
+    """Return the rank of every method in every problem of network and data set, 1 for the best."""
     part = frame[(frame["task"] == task) & (frame["size"].isna() | (frame["size"] == size))]
     wide = part.pivot_table(index=["network", "dataset"], columns="method", values="score", aggfunc="mean")
     return wide.rank(axis=1, ascending=task == "regression")
@@ -231,7 +231,7 @@ class Leaders(NamedTuple):
     size: int
     names: list[str]
     first: list[str]
-    n_blocks: int
+    n_problems: int
     gap: float
 
 
@@ -239,14 +239,14 @@ def leaders(frame: pd.DataFrame) -> Iterator[Leaders]:
     """Return the order of the methods in every task and size."""
     for task in TASKS:
         for size in SIZES:
-            blocks = ranks_by_block(frame, task, size)
-            ranks = average_ranks(blocks.to_numpy())
-            gap = critical_difference(len(ranks), len(blocks))
+            problems = ranks_by_problem(frame, task, size)
+            ranks = average_ranks(problems.to_numpy())
+            gap = critical_difference(len(ranks), len(problems))
             order = np.argsort(ranks, kind="stable")
-            names = [str(name) for name in blocks.columns[order]]
+            names = [str(name) for name in problems.columns[order]]
             groups = [group for group in cliques(ranks, gap) if order[0] in group]
-            first = [name for name in names if groups and blocks.columns.get_loc(name) in groups[0]] or names[:1]
-            yield Leaders(task, size, names, first, len(blocks), gap)
+            first = [name for name in names if groups and problems.columns.get_loc(name) in groups[0]] or names[:1]
+            yield Leaders(task, size, names, first, len(problems), gap)
 
 
 def listed_counts(numbers: list[int]) -> str:

@@ -32,7 +32,7 @@ from questions import (  # noqa: E402 - needs the line above
     noise,
     paper_ranks,
     paragraph,
-    ranks_by_block,
+    ranks_by_problem,
 )
 from token_kinds import token_pairs  # noqa: E402 - needs the line above
 from token_sizes import all_changes, answer, with_interval  # noqa: E402 - needs the line above
@@ -98,7 +98,7 @@ def study() -> str:
     card = {name: device_seconds(part) / 60 for name, part in parts.items()}
     hours = sum(float(steps_of(part).sum()) * PLAIN_STEP[name] for name, part in parts.items()) / 3600
     values = [
-        correlation(ranks_by_block(frame, task, size), paper_ranks(task)[f"m{size}"])
+        correlation(ranks_by_problem(frame, task, size), paper_ranks(task)[f"m{size}"])
         for task in TASKS
         for size in SIZES
     ]

@@ -15,7 +15,7 @@ from pathlib import Path
 import pandas as pd
 from comparison import (
     N_BACKBONES,
-    PAPER_BLOCKS,
+    PAPER_PROBLEMS,
     Comparison,
     RankComparison,
     agreement_table,
@@ -29,9 +29,9 @@ from data_table import dataset_table
 
 from knotwork.datasets import encoding_illustration
 from knotwork.report import (
-    Part,
     Picture,
     RankPair,
+    ReportPart,
     Section,
     draw_agreement,
     draw_cd_diagram,
@@ -46,7 +46,7 @@ IMAGES = HERE.parent / "docs" / "images"
 SHOWN = ("opening", "paper_agreement")
 """Figures that the guide shows, in docs/findings.md."""
 FILES = {
-    **{task: f"average_ranks_{task}.csv" for task in PAPER_BLOCKS},
+    **{task: f"average_ranks_{task}.csv" for task in PAPER_PROBLEMS},
     "ablation": "ablation_nrmse.csv",
     "averages": "quoted_averages.csv",
 }
@@ -58,7 +58,7 @@ def paper_numbers(folder: Path) -> dict[str, pd.DataFrame]:
     return {name: pd.read_csv(folder / file) for name, file in FILES.items() if (folder / file).exists()}
 
 
-def paper_section(parts: Sequence[Part], theirs: Mapping[str, pd.DataFrame]) -> Section:
+def paper_section(parts: Sequence[ReportPart], theirs: Mapping[str, pd.DataFrame]) -> Section:
     """Return the section that compares our numbers with the paper's: ranks, averages and ablation.
 
     `theirs` is as from `paper_numbers`; of the parts of the report the main benchmark is the first.
@@ -79,7 +79,7 @@ def paper_section(parts: Sequence[Part], theirs: Mapping[str, pd.DataFrame]) -> 
     return Section("Does this agree with the paper?", content, name="paper", files=single)
 
 
-def encodings_section(parts: Sequence[Part]) -> Section:
+def encodings_section(parts: Sequence[ReportPart]) -> Section:
     """Return the paper's figure of one value in all encodings; it depends on no record."""
     del parts
     figure = draw_encoded_value(encoding_illustration(seed=42), x=0.58, size=6)
@@ -93,7 +93,7 @@ def encodings_section(parts: Sequence[Part]) -> Section:
     return Section("How is a value encoded?", [picture], name="encodings", folded=True)
 
 
-def data_section(parts: Sequence[Part]) -> Section:
+def data_section(parts: Sequence[ReportPart]) -> Section:
     """Return the data sets of the main benchmark, with their columns, splits and classes."""
     rows = pd.read_csv(DATA)
     main = next((part for part in parts if part.kind == "benchmark"), None)
@@ -160,22 +160,22 @@ def paper_picture(paper: pd.DataFrame, task: str, *, size: int) -> Picture | Non
     if column not in paper.columns or paper[column].notna().sum() < 2:
         return None
     ranks = paper.dropna(subset=[column]).set_index("method")[column].astype(float).sort_values(kind="stable")
-    names, values, n = [str(name) for name in ranks.index], ranks.to_numpy(), PAPER_BLOCKS[task]
+    names, values, n = [str(name) for name in ranks.index], ranks.to_numpy(), PAPER_PROBLEMS[task]
     cd = critical_difference(len(ranks), n)
     label = f"{task.capitalize()}, size {size}"
     shown = ", ".join(f"{name} {value:.2f}" for name, value in zip(names, values, strict=True))
     return Picture(
         f"paper_cd_{task}_size{size}",
         draw_cd_diagram(names, values, cd, title=f"{label}, the paper's ranks").get_figure(root=True),
-        f"{label}, the paper's numbers: average ranks over {n} blocks. Bars join methods that do not differ "
-        f"significantly (Nemenyi, 0.05), if blocks are independent; with each data set as one block, the critical "
+        f"{label}, the paper's numbers: average ranks over {n} problems. Bars join methods that do not differ "
+        f"significantly (Nemenyi, 0.05), if problems are independent; with each data set as one problem, the critical "
         f"difference is {critical_difference(len(ranks), n // N_BACKBONES):.2f}.",
         f"Critical difference diagram of the paper's ranks, {label}. Critical difference {cd:.2f}. Average ranks: "
         f"{shown}.",
     )
 
 
-def all_sections() -> list[Callable[[Sequence[Part]], Section]]:
+def all_sections() -> list[Callable[[Sequence[ReportPart]], Section]]:
     """Return the functions that make the further sections of the report."""
     theirs = paper_numbers(HERE / "paper")
     return [lambda parts: paper_section(parts, theirs), data_section, encodings_section]

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from questions import SCALED, TASKS, correlation, load, paper_ranks, paragraph, ranks_by_block, table_head
+from questions import SCALED, TASKS, correlation, load, paper_ranks, paragraph, ranks_by_problem, table_head
 
 from knotwork.stats import compare_folds
 
@@ -105,7 +105,7 @@ def token_ranks(coordinate: pd.DataFrame, pairs: list[TokenPair]) -> Iterator[st
     both = {"feature": load("paper-ft"), "coordinate": coordinate}
     for task in TASKS:
         for kind, frame in both.items():
-            ranks = ranks_by_block(frame[frame["dataset"].isin(names)], task, 7)
+            ranks = ranks_by_problem(frame[frame["dataset"].isin(names)], task, 7)
             order = ranks.mean().sort_values()
             first = ", ".join(f"{name} {order[name]:.1f}" for name in order.index[:3])
             yield (

@@ -89,7 +89,7 @@ def rest_correlation(errors):
 def test_groups_are_those_of_the_report(main):
     for table in rank_tables(main):
         assert set(worse_by_nemenyi(table)).isdisjoint(
-            table.methods[i] for group in table.block_groups if table.order[0] in group for i in group
+            table.methods[i] for group in table.problem_groups if table.order[0] in group for i in group
         )
         assert all(not table.differ[np.ix_(group, group)].any() for group in table.groups)
 

@@ -52,7 +52,7 @@ def test_differences_and_correlation(summary, tables):
         assert mine.value == pytest.approx(ours[method.text])
         assert their.value == MAIN.index(method.text)
         assert difference.value == pytest.approx(mine.value - their.value)
-    assert "our 12 blocks and the paper's 39" in table.caption
+    assert "our 12 problems and the paper's 39" in table.caption
     (sentence,) = describe_agreement(comparisons)
     assert f": {rho:.2f} over all backbones; " in sentence
 
@@ -137,14 +137,14 @@ def test_diagram_of_the_papers_ranks(task, n):
     assert [tuple(bar.get_xdata()) for bar in bars] == [(1.0, 1.5), (9.0, 9.5)]
     # q of Demsar's table for 4 methods is 2.569.
     assert f"Critical difference {2.569 * (4 * 5 / (6 * n)) ** 0.5:.2f}" in picture.label
-    assert f"one block, the critical difference is {2.569 * (4 * 5 / (2 * n)) ** 0.5:.2f}." in picture.caption
+    assert f"one problem, the critical difference is {2.569 * (4 * 5 / (2 * n)) ** 0.5:.2f}." in picture.caption
     assert paper_picture(frame, task, size=15) is None
 
 
 def test_groups_of_the_papers_ranks():
     theirs = paper_numbers(PAPER)
     for task, cd in (("regression", "3.18"), ("classification", "3.31")):
-        # q for 14 methods is 3.354: 3.354 sqrt(14 * 15 / (6 * 39)) = 3.18, and 3.31 for 36 blocks.
+        # q for 14 methods is 3.354: 3.354 sqrt(14 * 15 / (6 * 39)) = 3.18, and 3.31 for 36 problems.
         assert f"Critical difference {cd}" in paper_picture(theirs[task], task, size=30).label
     axes = paper_picture(theirs["classification"], "classification", size=30).figure.axes[0]
     first = min(line.get_xdata()[1] for line in axes.lines if line.get_gid() == "clique")
@@ -154,7 +154,7 @@ def test_groups_of_the_papers_ranks():
     )
 
 
-def test_a_single_block_is_not_compared():
+def test_a_single_problem_is_not_compared():
     summary = summarise_folds(read_records(make_records(1, 0, backbones=["mlp"], n_folds=2)))
     assert compare_ranks(summary, [rank_table(summary, "regression", size=7)], paper(m7=[1.0] * 14)) == []
 

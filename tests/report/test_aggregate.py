@@ -1,4 +1,4 @@
-"""Means over folds, blocks and ranks, recomputed with pandas and SciPy alone."""
+"""Means over folds, problems and ranks, recomputed with pandas and SciPy alone."""
 
 from itertools import combinations
 
@@ -25,17 +25,17 @@ def plain_ranks(records, task, size):
     return scores, ranks.mean()
 
 
-@pytest.mark.parametrize(("task", "n_blocks"), [("regression", 9), ("classification", 6)])
+@pytest.mark.parametrize(("task", "n_problems"), [("regression", 9), ("classification", 6)])
 @pytest.mark.parametrize("size", [7, 15, 30])
-def test_ranks(records, task, n_blocks, size):
+def test_ranks(records, task, n_problems, size):
     summary = summarise_folds(read_records(records))
     table = rank_table(summary, task, size=size)
     scores, expected = plain_ranks(records, task, size)
-    assert len(table.blocks) == n_blocks
+    assert len(table.problems) == n_problems
     assert set(table.methods) == set(MAIN)
     np.testing.assert_allclose(table.ranks, expected[table.methods])
-    np.testing.assert_allclose(table.scores, scores.loc[table.blocks, table.methods])
-    assert table.block_test.chi2 == pytest.approx(friedmanchisquare(*scores.to_numpy().T).statistic)
+    np.testing.assert_allclose(table.scores, scores.loc[table.problems, table.methods])
+    assert table.problem_test.chi2 == pytest.approx(friedmanchisquare(*scores.to_numpy().T).statistic)
     assert not table.left_out
     assert not table.absent
 
@@ -76,7 +76,7 @@ def test_tests_are_over_data_sets(task):
     np.testing.assert_allclose(table.dataset_ranks, errors.rank(axis=1).mean()[table.methods])
     assert table.test.chi2 == pytest.approx(friedmanchisquare(*errors.to_numpy().T).statistic)
     assert table.test.n == 7
-    assert len(table.blocks) == 21
+    assert len(table.problems) == 21
     p = {pair: wilcoxon(errors[pair[0]], errors[pair[1]]).pvalue for pair in combinations(table.methods, 2)}
     ordered = sorted(p, key=lambda pair: p[pair])
     worst = 0.0
@@ -96,7 +96,7 @@ def test_a_method_is_worse_only_if_it_loses_on_data_sets():
     records["nrmse"] = records["method"].map(errors)
     table = rank_table(summarise_folds(read_records(records)), "regression", size=7)
     assert (table.best, table.worse(), table.not_worse()) == (["BS-Q"], ["PLE", "Std"], [])
-    # With one backbone, PLE is far better on two data sets: BS-Q still wins 25 of 27 blocks, but 7 of 9 data sets only.
+    # With one backbone, PLE is far better on two data sets: BS-Q wins 25 of 27 problems, but only 7 of 9 data sets.
     turned = records["dataset"].isin(["reg00", "reg01"]) & (records["backbone"] == "mlp")
     records.loc[turned & (records["method"] == "PLE"), "nrmse"] = 0.05
     table = rank_table(summarise_folds(read_records(records)), "regression", size=7)
@@ -105,24 +105,24 @@ def test_a_method_is_worse_only_if_it_loses_on_data_sets():
 
 def test_several_backbones_on_one_data_set_allow_no_test():
     table = rank_table(summarise_folds(read_records(make_records(1, 0, n_folds=2))), "regression", size=7)
-    assert len(table.blocks) == 3
+    assert len(table.problems) == 3
     assert table.has_diagram
     assert not table.has_tests
     assert table.why_not == "Tests need two data sets; there is one."
 
 
-def test_variants_of_training_share_a_block(records):
+def test_variants_of_training_share_a_problem(records):
     faster = records.assign(variant="fast", nrmse=records["nrmse"] + 0.2)
     both = pd.concat([records.assign(variant="slow"), faster], ignore_index=True)
     table = rank_table(summarise_folds(read_records(both)), "regression", size=7)
     once = rank_table(summarise_folds(read_records(records)), "regression", size=7)
-    assert table.blocks == once.blocks
+    assert table.problems == once.problems
     np.testing.assert_allclose(table.scores, once.scores + 0.1)
     alone = rank_table(summarise_folds(read_records(both)), "regression", size=7, network="mlp, fast")
-    assert len(alone.blocks) == 3
+    assert len(alone.problems) == 3
     lacking = both[(both["variant"] == "slow") | (both["dataset"] != "reg00") | (both["method"] != "BS-Q")]
     table = rank_table(summarise_folds(read_records(lacking)), "regression", size=7)
-    assert set(table.left_out) == {("reg00", network) for _, network in once.blocks}
+    assert set(table.left_out) == {("reg00", network) for _, network in once.problems}
 
 
 def test_seeds_are_averaged_within_a_fold(records):
@@ -147,7 +147,7 @@ def test_mean_and_deviation(records):
     assert row["seconds"] == pytest.approx(sum(values["train_seconds"]) + sum(values["prepare_seconds"]))
 
 
-def test_a_block_with_a_failed_fold_is_not_ranked_and_is_named(records):
+def test_a_problem_with_a_failed_fold_is_not_ranked_and_is_named(records):
     broken = records.copy()
     chosen = broken.query(
         "dataset == 'reg00' and backbone == 'mlp' and method == 'BS-Q' and size == 7 and fold == 1"
@@ -156,8 +156,8 @@ def test_a_block_with_a_failed_fold_is_not_ranked_and_is_named(records):
     summary = summarise_folds(read_records(broken))
     table = rank_table(summary, "regression", size=7)
     assert table.left_out == {("reg00", "mlp"): ["BS-Q"]}
-    assert ("reg00", "mlp") not in table.blocks
-    assert len(table.blocks) == 8
+    assert ("reg00", "mlp") not in table.problems
+    assert len(table.problems) == 8
     assert not rank_table(summary, "regression", size=15).left_out
 
 
@@ -170,20 +170,20 @@ def test_an_infinite_score_is_no_score(records):
     assert table.left_out == {("reg02", "ft feature"): ["Std"]}
 
 
-def test_a_method_run_on_few_blocks_does_not_exclude_the_others(records):
+def test_a_method_run_on_few_problems_does_not_exclude_the_others(records):
     part = records[(records["method"] != "PLE") | (records["dataset"] == "reg00")]
     table = rank_table(summarise_folds(read_records(part)), "regression", size=7)
     assert table.absent == ["PLE"]
-    assert len(table.blocks) == 9
+    assert len(table.problems) == 9
     assert not table.left_out
 
 
-def test_blocks_that_were_not_run_at_a_size_are_not_missing_from_it(records):
+def test_problems_that_were_not_run_at_a_size_are_not_missing_from_it(records):
     part = records[(records["backbone"] != "ft") | records["size"].isna() | (records["size"] == 7)]
     summary = summarise_folds(read_records(part))
-    assert len(rank_table(summary, "regression", size=7).blocks) == 9
+    assert len(rank_table(summary, "regression", size=7).problems) == 9
     table = rank_table(summary, "regression", size=15)
-    assert len(table.blocks) == 6
+    assert len(table.problems) == 6
     assert not table.left_out
     assert not rank_table(summary, "regression", size=15, network="ft feature").has_ranks
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from knotwork import _files as files
 from knotwork._cli import app
 from knotwork.datasets import DATASETS
-from knotwork.report import Cell, Picture, Section, Table, draw_cd_diagram, load_records, make_report
+from knotwork.report import Cell, Picture, ReportTable, Section, draw_cd_diagram, load_records, make_report
 from tests.report.cases import make_records, write_study
 
 pytestmark = pytest.mark.xdist_group("report")  # one process: a report serves several tests
@@ -165,7 +165,7 @@ HARD = {
     "one method": (lambda: fewest(methods=["PLE"]), "Ranks need two methods"),
     "only methods without size": (lambda: fewest(methods=["Std", "MinMax"]), "Regression"),
     "no regression": (lambda: fewest(n_regression=0), "There are no records of regression"),
-    "all tied": (lambda: fewest().assign(nrmse=0.5, auc=0.5), "All methods tie in every block"),
+    "all tied": (lambda: fewest().assign(nrmse=0.5, auc=0.5), "All methods tie in every problem"),
     "all failed": (lambda: all_failed(fewest()), "Ranks need two methods with scores; there are none"),
     "one fold": (lambda: fewest(n_folds=1), "Regression, size 7"),
     "one row": (lambda: few().iloc[:1], "There are no records of classification"),
@@ -201,10 +201,10 @@ def test_a_report_knows_no_paper(full_report):
 
 def count_networks(parts):
     ranks = parts[0].tables[0]
-    table = Table("counts", "Networks", "Of each part.", ["part", "networks"],
+    table = ReportTable("counts", "Networks", "Of each part.", ["part", "networks"],
                   [[Cell(part.title), Cell(value=float(len(part.frame)), digits=0)] for part in parts])  # fmt: skip
     figure = draw_cd_diagram(ranks.methods, ranks.ranks, ranks.cd).get_figure(root=True)
-    other = Table("others", "Others", "Only in a file.", ["a"], [[Cell("b")]])
+    other = ReportTable("others", "Others", "Only in a file.", ["a"], [[Cell("b")]])
     return Section(
         "How many <networks>",
         [f"There are {len(parts[0].frame)} networks & more.", Section("Folded", [table], folded=True),
@@ -292,11 +292,11 @@ def test_scores_of_folds_are_those_of_the_records(tmp_path):
     records = fewest()
     report(records, tmp_path)
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
-    blocks = json.loads(re.search(r'id="folds">(.*?)</script>', text)[1])
-    block = next(block for block in blocks if block["dataset"] == "reg01")
+    problems = json.loads(re.search(r'id="folds">(.*?)</script>', text)[1])
+    problem = next(problem for problem in problems if problem["dataset"] == "reg01")
     part = records.query("dataset == 'reg01' and method == 'PLE'").sort_values("fold")
-    assert block["sizes"]["7"]["PLE"] == [float(f"{value:.5g}") for value in part["nrmse"]]
-    assert set(block["sizes"]["no size"]) == {"Std"}
+    assert problem["sizes"]["7"]["PLE"] == [float(f"{value:.5g}") for value in part["nrmse"]]
+    assert set(problem["sizes"]["no size"]) == {"Std"}
     assert len((tmp_path / "tables" / "folds.csv").read_text().splitlines()) == 1 + len(records)
 
 

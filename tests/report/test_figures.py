@@ -190,10 +190,10 @@ def test_diagrams_both_ways_show_the_groups_of_their_tests():
     # On 12 data sets, c is worse than a everywhere, and b lies between them, better than either on some.
     random = np.random.default_rng(0)
     errors = np.stack([random.uniform(0.1, 0.2, 12), random.uniform(0.1, 0.3, 12), random.uniform(0.3, 0.4, 12)], 1)
-    blocks = [(f"data{i}", network) for i in range(12) for network in ("mlp", "ft")]
-    table = RankTable("regression", 7, ["a", "b", "c"], blocks, np.repeat(errors, 2, axis=0), {}, [])
+    problems = [(f"data{i}", network) for i in range(12) for network in ("mlp", "ft")]
+    table = RankTable("regression", 7, ["a", "b", "c"], problems, np.repeat(errors, 2, axis=0), {}, [])
     for picture, groups, ranks in zip(
-        cd_pictures(table), (table.block_groups, table.groups), (table.ranks, table.dataset_ranks), strict=True
+        cd_pictures(table), (table.problem_groups, table.groups), (table.ranks, table.dataset_ranks), strict=True
     ):
         for figure in (picture.figure, picture.narrow):
             bars = {line.get_gid(): line for line in figure.axes[0].lines if str(line.get_gid()).startswith("group-")}
@@ -203,11 +203,11 @@ def test_diagrams_both_ways_show_the_groups_of_their_tests():
                 expected = sorted(ranks[table.methods.index(name)] for name in names)
                 assert [bar.get_xdata()[0], bar.get_xdata()[-1]] == [expected[0], expected[-1]]
         assert all(picture.titles[f"method-{i}"].endswith(f"{rank:.2f}") for i, rank in enumerate(ranks))
-    assert "24 blocks, Nemenyi" in cd_pictures(table)[0].caption
+    assert "24 problems, Nemenyi" in cd_pictures(table)[0].caption
     assert "12 data sets, signed ranks" in cd_pictures(table)[1].caption
 
 
 def test_a_single_data_set_has_one_diagram():
-    blocks = [("data", network) for network in ("mlp", "resnet", "ft")]
-    table = RankTable("regression", 7, ["a", "b"], blocks, np.array([[0.1, 0.2]] * 3), {}, [])
+    problems = [("data", network) for network in ("mlp", "resnet", "ft")]
+    table = RankTable("regression", 7, ["a", "b"], problems, np.array([[0.1, 0.2]] * 3), {}, [])
     assert [picture.name for picture in cd_pictures(table)] == ["cd_regression_size7"]

@@ -6,8 +6,8 @@ import pytest
 import knotwork as kw
 from knotwork.datasets._synthetic import encoding_illustration
 from knotwork.report import (
-    Fit,
     FitPanel,
+    FittedCurve,
     draw_bases,
     draw_encoded_value,
     draw_features,
@@ -17,7 +17,9 @@ from knotwork.report import (
 from knotwork.report._style import DARK, LIGHT, svg_text
 
 GRID = np.linspace(0, 1, 50)
-PANEL = FitPanel("Regression", "y", GRID, GRID**2, GRID, GRID**2, [Fit("PLE", GRID, "NRMSE 0.1"), Fit("BS", GRID**2)])
+PANEL = FitPanel(
+    "Regression", "y", GRID, GRID**2, GRID, GRID**2, [FittedCurve("PLE", GRID, "NRMSE 0.1"), FittedCurve("BS", GRID**2)]
+)
 COLUMN = np.random.default_rng(0).gamma(2.0, size=200)
 
 FIGURES = {

@@ -10,20 +10,20 @@ from knotwork.report._style import PHONE
 METHODS = ["Std", "PLE", "BS-Q", "BS-U", "IS-Q"]
 
 
-def ranked(task, size, best, *, n_blocks=12, second=None):
-    """Return a table in which a method is the best of every block; `second` is better in every third."""
+def ranked(task, size, best, *, n_problems=12, second=None):
+    """Return a table in which a method is the best of every problem; `second` is better in every third."""
     lower = task == "regression"
-    scores = np.tile(np.linspace(0.5, 0.6, len(METHODS)), (n_blocks, 1))
+    scores = np.tile(np.linspace(0.5, 0.6, len(METHODS)), (n_problems, 1))
     scores[:, METHODS.index(best)] = 0.1
     if second is not None:
         scores[:, METHODS.index(second)] = 0.12
         scores[::3, METHODS.index(second)] = 0.01
-    blocks = [(f"data{i}", "mlp") for i in range(n_blocks)]
-    return RankTable(task, size, METHODS, blocks, scores if lower else 1 - scores, {}, [])
+    problems = [(f"data{i}", "mlp") for i in range(n_problems)]
+    return RankTable(task, size, METHODS, problems, scores if lower else 1 - scores, {}, [])
 
 
 def turned():
-    """Return a table of two blocks with opposite orders."""
+    """Return a table of two problems with opposite orders."""
     scores = np.array([np.arange(5.0), np.arange(5.0)[::-1]])
     return RankTable("regression", 7, METHODS, [("a", "mlp"), ("b", "mlp")], scores, {}, [])
 
@@ -52,9 +52,12 @@ def test_a_single_size_has_the_names_of_methods():
 @pytest.mark.parametrize(
     ("table", "words"),
     [
-        (ranked("regression", 7, "BS-Q", n_blocks=40), "significantly better than all others"),
-        (ranked("regression", 7, "BS-Q", second="BS-U", n_blocks=40), "Of the 4 other methods, 1 is not significantly"),
-        (ranked("regression", 7, "BS-Q", n_blocks=1), "cannot be tested"),
+        (ranked("regression", 7, "BS-Q", n_problems=40), "significantly better than all others"),
+        (
+            ranked("regression", 7, "BS-Q", second="BS-U", n_problems=40),
+            "Of the 4 other methods, 1 is not significantly",
+        ),
+        (ranked("regression", 7, "BS-Q", n_problems=1), "cannot be tested"),
         (turned(), "No difference between the 5 methods is significant"),
     ],
 )  # fmt: skip
@@ -72,7 +75,7 @@ def test_the_figure_shows_the_ranks_and_names_its_parts():
     assert picture.titles[f"lead-0-{i}"] == "IS-Q, regression: average rank 5.00 at size 7, 1.00 at size 15"
     assert lines[f"lead-0-{i}"].get_linewidth() > lines["lead-0-0"].get_linewidth(), "those that lead are bold"
     assert picture.narrow.get_figwidth() <= PHONE
-    assert lead_picture([ranked("regression", 7, "BS-Q", n_blocks=1)]) is None
+    assert lead_picture([ranked("regression", 7, "BS-Q", n_problems=1)]) is None
 
 
 def test_one_size_is_drawn_with_intervals():

@@ -10,13 +10,15 @@ import pytest
 from matplotlib.colors import to_rgb
 from matplotlib.image import imread
 
-from knotwork.report._illustrations import Fit, FitPanel, draw_fits, draw_scatter
+from knotwork.report._illustrations import FitPanel, FittedCurve, draw_fits, draw_scatter
 from knotwork.report._page import Picture, ReportFiles, page_template
 from knotwork.report._style import DARK, LIGHT
 from tests.report.chromium import CHROMIUM, Browser
 
 GRID = np.linspace(0, 1, 300)
-PANEL = FitPanel("Regression", "y", GRID, GRID**2, GRID, GRID**2, [Fit("PLE", GRID), Fit("BS", GRID**2)])
+PANEL = FitPanel(
+    "Regression", "y", GRID, GRID**2, GRID, GRID**2, [FittedCurve("PLE", GRID), FittedCurve("BS", GRID**2)]
+)
 FIGURES = {
     "scatter": (lambda: draw_scatter(GRID, GRID**2, xlabel="x", ylabel="y"), "blue", 1),
     "fits": (lambda: draw_fits([PANEL]), "muted", 2),

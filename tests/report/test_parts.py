@@ -156,7 +156,7 @@ def test_each_part_has_its_section(page):
     ):
         assert f">{head}</h2>" in text
         assert plans in text
-    assert "among 4 methods over 4 blocks" in text, "the ablation and SGEMM are no blocks of the benchmark"
+    assert "among 4 methods over 4 problems" in text, "the ablation and SGEMM are no problems of the benchmark"
     assert f"<dd>{records['key'].nunique():,}</dd>" in text, "a network of two plans counts once"
     for name in ("speed__speed-stacked_learned_to_fixed", "starts_average_ranks_regression"):
         assert (folder / "tables" / f"{name}.csv").exists()

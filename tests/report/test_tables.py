@@ -15,7 +15,7 @@ from knotwork.report._aggregate import rank_table, read_records, summarise_folds
 from knotwork.report._costs import complexity_table, overhead_table, time_table
 from knotwork.report._tables import (
     Cell,
-    Table,
+    ReportTable,
     average_rank_table,
     browse_table,
     dataset_table,
@@ -40,7 +40,7 @@ TABLES = {
     "complexity": complexity_table(),
     "overhead": overhead_table(SUMMARY),
     "times": time_table(SUMMARY),
-    "hostile": Table(
+    "hostile": ReportTable(
         "a_b", "50 % of {x}", "a & b_c ~ ^ # $ \\ | < >", ["a|b", "c_d"], [[Cell("x&y", best=True), Cell()]]
     ),
 }
@@ -171,12 +171,12 @@ def test_details_compare_with_the_best_over_data_sets():
     assert {row[9].text for row in table.rows} == {"best", "yes", "no"}
 
 
-def test_average_ranks_are_over_blocks_and_over_data_sets():
+def test_average_ranks_are_over_problems_and_over_data_sets():
     table = average_rank_table(RANKS)
     assert table.columns[1:] == [
         "size 7", "size 15", "size 30", "size 7, data sets", "size 15, data sets", "size 30, data sets"
     ]  # fmt: skip
-    assert table.caption == "Lower is better. Blocks: 9. Data sets, each of which counts once: 3."
+    assert table.caption == "Lower is better. Problems: 9. Data sets, each of which counts once: 3."
     ranks = dict(zip(RANKS[0].methods, RANKS[0].dataset_ranks, strict=True))
     assert all(row[4].value == ranks[row[0].text] for row in table.rows)
     one = make_records(3, 0, n_folds=2, backbones=["mlp"])

@@ -101,7 +101,7 @@ def test_traced_plans_are_not_ranked(tmp_path):
     text = make_report(both, tmp_path / "report.html", traces=traces).read_text(encoding="utf-8")
     assert ">How far do learned knots move?</h2>" in text
     assert 'id="figure-knots_BS-Grad-U"' in text
-    assert "among 2 methods over 2 blocks" in text
+    assert "among 2 methods over 2 problems" in text
 
 
 def test_scatter_only_of_the_data_that_was_used():

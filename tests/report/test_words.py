@@ -8,7 +8,7 @@ import pandas as pd
 from scipy.stats import f as f_distribution
 from scipy.stats import friedmanchisquare, rankdata, spearmanr, studentized_range, wilcoxon
 
-from knotwork.report._aggregate import TASKS, rank_table, read_records, sizes_of, summarise_folds, wide_blocks
+from knotwork.report._aggregate import TASKS, rank_table, read_records, sizes_of, summarise_folds, wide_problems
 from knotwork.report._words import (
     describe_best,
     describe_dependence,
@@ -58,9 +58,9 @@ def test_every_number_of_the_summary_can_be_computed_again():
         cd = studentized_range.ppf(0.95, k, np.inf) / np.sqrt(2) * np.sqrt(k * (k + 1) / (6 * n))
         best = ranks.idxmin()
         first, outcome = finding.sentences
-        test, *lists, blocks = finding.details
+        test, *lists, problems = finding.details
         assert first.startswith(f"{best} has the best average rank, {ranks[best]:.2f} (95 % interval ")
-        assert first.endswith(f"among {k} methods over {n} blocks.")
+        assert first.endswith(f"among {k} methods over {n} problems.")
         low, high = map(float, re.search(r"interval ([\d.]+) to ([\d.]+)", first).groups())
         assert low <= ranks[best] <= high
         adjusted = holm_by_hand({
@@ -70,8 +70,8 @@ def test_every_number_of_the_summary_can_be_computed_again():
         assert test.startswith(f"Over {n // 3} data sets: {friedman_words(sets)}.")
         assert f"{n_differ} of {len(adjusted)} pairs differ (Holm, 0.05)" in test
         assert test.endswith(f"the smallest p-value possible is {len(adjusted) * 2 / 2 ** len(sets):.2g}.")
-        assert blocks.startswith(f"Over {n} blocks, as if they were independent: Friedman chi² = ")
-        assert blocks.endswith(f"Nemenyi's critical difference is {cd:.2f} at 0.05.")
+        assert problems.startswith(f"Over {n} problems, as if they were independent: Friedman chi² = ")
+        assert problems.endswith(f"Nemenyi's critical difference is {cd:.2f} at 0.05.")
         worse = {method for pair, p in adjusted.items() if p < 0.05 and best in pair for method in pair} - {best}
         seen.add(bool(worse))
         n_near = k - 1 - len(worse)
@@ -147,7 +147,7 @@ def test_similar_backbones_are_described():
     tables = tables_of(records)
     values = []
     for table in tables:
-        scores = pd.DataFrame(table.scores, pd.MultiIndex.from_tuples(table.blocks))
+        scores = pd.DataFrame(table.scores, pd.MultiIndex.from_tuples(table.problems))
         pairs = [spearmanr(part.iloc[i], part.iloc[j]).statistic for _, part in scores.groupby(level=0)
                  for i, j in combinations(range(3), 2)]  # fmt: skip
         values.append(np.mean(pairs))
@@ -172,7 +172,7 @@ def test_ties_for_the_best_share_it():
 
 def test_all_tied():
     finding = findings(small({}, spread=0))["Regression, size 7"]
-    assert finding.sentences[0] == "All 5 methods have the same average rank, 3.00, among 5 methods over 8 blocks."
+    assert finding.sentences[0] == "All 5 methods have the same average rank, 3.00, among 5 methods over 8 problems."
     assert "no significant difference" in finding.sentences[1]
 
 
@@ -196,16 +196,16 @@ def test_gaps_are_named():
     )
     sentences = describe_gaps(tables_of(records), read_records(records))
     assert sentences[0] == "There are no records of classification."
-    assert "1 block left out of the ranks, incomplete: reg01 with mlp (without PLE)." in sentences[1]
+    assert "1 problem left out of the ranks, incomplete: reg01 with mlp (without PLE)." in sentences[1]
 
 
-def test_blocks_that_lack_the_same_are_named_together():
+def test_problems_that_lack_the_same_are_named_together():
     records = make_records(12, 0, n_folds=2, sizes=(7,), backbones=["mlp"])
     lost = records.query("dataset > 'reg05' and method == 'PLE' and fold == 1").index
     records.loc[lost, "status"] = "failed"
     sentences = describe_gaps(tables_of(records), read_records(records))
     named = ", ".join(f"reg{i:02d} with mlp" for i in range(6, 11))
-    assert sentences[1].endswith(f"6 blocks left out of the ranks, incomplete: {named} and 1 more (without PLE).")
+    assert sentences[1].endswith(f"6 problems left out of the ranks, incomplete: {named} and 1 more (without PLE).")
 
 
 def test_sizes_that_lack_the_same_are_named_together():
@@ -219,13 +219,13 @@ def test_best_of_a_grid():
     chosen = records.query("method == 'PLE' and size == 15").index
     records.loc[chosen, "nrmse"] = [0.01, 0.02, 0.03]
     summary = summarise_folds(read_records(records))
-    (finding,) = describe_grids(summary, wide_blocks(summary))
+    (finding,) = describe_grids(summary, wide_problems(summary))
     std = records.query("method == 'Std'")["nrmse"]
     assert finding.sentences[:2] == [
         "PLE at size 15 has the best mean NRMSE of 5 methods and sizes, 0.0200 ± 0.0100 over 3 runs.",
         f"Without a size: Std {std.mean():.4f} ± {std.std():.4f}.",
     ]
-    assert wide_blocks(summary, 5) == []
+    assert wide_problems(summary, 5) == []
 
 
 def test_the_best_method_of_each_data_set_stands_beside_the_reference():

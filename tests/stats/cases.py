@@ -47,7 +47,7 @@ DEPRESSION = np.array(
 ).T
 
 
-def tables(min_blocks=2, max_methods=7):
+def tables(min_problems=2, max_methods=7):
     """Tables of whole numbers with many ties."""
-    shapes = st.tuples(st.integers(min_blocks, 12), st.integers(2, max_methods))
+    shapes = st.tuples(st.integers(min_problems, 12), st.integers(2, max_methods))
     return shapes.flatmap(lambda shape: arrays(np.float64, shape, elements=st.integers(-3, 3).map(float)))

@@ -87,7 +87,7 @@ def test_pairs_are_adjusted_together():
     np.testing.assert_array_equal(np.diag(result.adjusted), 1)
 
 
-@given(tables(min_blocks=1, max_methods=4), st.booleans(), st.sampled_from([0.0, 1.0, 1.5]))
+@given(tables(min_problems=1, max_methods=4), st.booleans(), st.sampled_from([0.0, 1.0, 1.5]))
 def test_wins_by_counting(scores, lower_is_better, tolerance):
     actual = kw.stats.wins(scores, lower_is_better=lower_is_better, tolerance=tolerance)
     for i, j in product(range(scores.shape[1]), repeat=2):

@@ -21,7 +21,7 @@ def test_demsar_average_ranks():
     np.testing.assert_allclose(kw.stats.average_ranks(DEMSAR, False), [3.143, 2.000, 2.893, 1.964], atol=5e-4)
 
 
-@given(tables(min_blocks=1), st.booleans())
+@given(tables(min_problems=1), st.booleans())
 def test_rank_counts_better_and_tied_methods(scores, lower_is_better):
     better = scores[:, None, :] < scores[:, :, None] if lower_is_better else scores[:, None, :] > scores[:, :, None]
     tied = scores[:, None, :] == scores[:, :, None]
@@ -31,11 +31,11 @@ def test_rank_counts_better_and_tied_methods(scores, lower_is_better):
 
 
 @given(tables(), st.randoms(use_true_random=False))
-def test_order_of_blocks_and_methods_does_not_matter(scores, random):
-    blocks, methods = list(range(scores.shape[0])), list(range(scores.shape[1]))
-    random.shuffle(blocks)
+def test_order_of_problems_and_methods_does_not_matter(scores, random):
+    problems, methods = list(range(scores.shape[0])), list(range(scores.shape[1]))
+    random.shuffle(problems)
     random.shuffle(methods)
-    moved = scores[blocks][:, methods]
+    moved = scores[problems][:, methods]
     np.testing.assert_array_equal(kw.stats.average_ranks(moved), kw.stats.average_ranks(scores)[methods])
     assert kw.stats.friedman(moved) == kw.stats.friedman(scores)
     before, after = kw.stats.wilcoxon_holm(scores), kw.stats.wilcoxon_holm(moved)
@@ -47,14 +47,14 @@ def test_order_of_blocks_and_methods_does_not_matter(scores, random):
 
 
 @given(tables())
-def test_only_order_within_a_block_matters_to_ranks(scores):
+def test_only_order_within_a_problem_matters_to_ranks(scores):
     stretched = np.exp(scores) * np.linspace(1, 5, len(scores))[:, None] + np.arange(len(scores))[:, None]
     np.testing.assert_array_equal(kw.stats.ranks(stretched), kw.stats.ranks(scores))
 
 
-def test_complete_blocks():
+def test_complete_problems():
     scores = [[1.0, 2.0], [None, 1.0], [3.0, np.nan], [np.inf, 1.0]]
-    assert kw.stats.complete_blocks(scores).tolist() == [True, False, False, True]
+    assert kw.stats.complete_problems(scores).tolist() == [True, False, False, True]
 
 
 ALL = [
@@ -72,12 +72,12 @@ TESTS = [kw.stats.friedman, kw.stats.wilcoxon_holm, kw.stats.bootstrap_ranks]
 @pytest.mark.parametrize(
     ("scores", "error", "message"),
     [
-        ([[1, 2], [np.nan, 1], [1, 1], [1, np.nan]], ValueError, "NaN in block 1, 3.*complete_blocks"),
-        ([[1, 2], [np.inf, 1]], ValueError, "be finite, got scores=infinite values in block 1"),
+        ([[1, 2], [np.nan, 1], [1, 1], [1, np.nan]], ValueError, "NaN in problem 1, 3.*complete_problems"),
+        ([[1, 2], [np.inf, 1]], ValueError, "be finite, got scores=infinite values in problem 1"),
         ([1, 2, 3], ValueError, r"be two-dimensional, .*shape \(3,\)"),
         (np.ones((2, 3, 4)), ValueError, r"be two-dimensional, .*shape \(2, 3, 4\)"),
         ([[1], [2]], ValueError, r"have at least 2 methods, got scores=shape \(2, 1\)"),
-        (np.ones((0, 3)), ValueError, r"have at least \d blocks?, got scores=shape \(0, 3\)"),
+        (np.ones((0, 3)), ValueError, r"have at least \d problems?, got scores=shape \(0, 3\)"),
         ([["a", "b"], ["c", "d"]], TypeError, "be an array of real numbers"),
         ([[1, 2], [1]], TypeError, "be an array of real numbers"),
         ([[1j, 2], [1, 2]], TypeError, "be an array of real numbers, got scores=an array of complex128"),
@@ -89,9 +89,9 @@ def test_wrong_scores_are_refused(function, scores, error, message):
 
 
 @pytest.mark.parametrize("function", ALL)
-def test_one_block_has_ranks_and_no_tests(function):
+def test_one_problem_has_ranks_and_no_tests(function):
     if function in TESTS:
-        with pytest.raises(ValueError, match="have at least 2 blocks"):
+        with pytest.raises(ValueError, match="have at least 2 problems"):
             function([[1, 2, 3]])
     else:
         function([[1, 2, 3]])

@@ -19,8 +19,8 @@ def test_two_methods_are_binomial():
     np.testing.assert_allclose([result.low[1], result.high[1]], [3 - high, 3 - low])
 
 
-def test_groups_are_drawn_with_all_their_blocks():
-    # Three equal blocks of each data set: as a single block of each, and not as three independent ones.
+def test_groups_are_drawn_with_all_their_problems():
+    # Three equal problems of each data set: as a single problem of each, and not as three independent ones.
     single = kw.stats.bootstrap_ranks(DEMSAR)
     tripled = np.repeat(DEMSAR, 3, axis=0)
     groups = np.repeat(np.arange(len(DEMSAR)), 3).tolist()
@@ -30,7 +30,7 @@ def test_groups_are_drawn_with_all_their_blocks():
     assert (alone.high - alone.low < 0.7 * (grouped.high - grouped.low)).all()
 
 
-def test_groups_may_have_different_numbers_of_blocks():
+def test_groups_may_have_different_numbers_of_problems():
     scores = np.array([[0, 1]] * 3 + [[1, 0]])
     result = kw.stats.bootstrap_ranks(scores, groups=["a", "a", "a", "b"], level=0.9)
     assert result.mean[0] == 1.25

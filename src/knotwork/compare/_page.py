@@ -20,7 +20,7 @@ from knotwork.compare._verdict import HOW, Line, Ranking, significant
 from knotwork.encoders._choice import FeatureChoice
 from knotwork.report._page import Picture, page_template, shown_picture
 from knotwork.report._style import DARK, LIGHT
-from knotwork.report._tables import Cell, Table
+from knotwork.report._tables import Cell, ReportTable
 from knotwork.training import METRICS
 
 __all__ = ["fold_frame", "ranking_frame", "ranking_table", "write_page", "write_text"]
@@ -36,7 +36,7 @@ def write_text(path: Path, text: str) -> None:
     write_atomically(path, lambda file: file.write(text.encode(errors="backslashreplace")))
 
 
-def ranking_table(ranking: Ranking, task: str) -> Table:
+def ranking_table(ranking: Ranking, task: str) -> ReportTable:
     """Return the ranking as a table: scores, differences from the best with intervals, costs."""
     name = ranking.metric_name
     others = [metric for metric in METRICS.values() if metric.task == task and metric.name != ranking.metric]
@@ -49,7 +49,7 @@ def ranking_table(ranking: Ranking, task: str) -> Table:
         f"{name} without any feature: {significant(ranking.naive)}."
     )
     rows = [_row(line, ranking, [metric.name for metric in others]) for line in ranking.lines]
-    return Table("ranking", "Candidates", caption, columns, rows)
+    return ReportTable("ranking", "Candidates", caption, columns, rows)
 
 
 def _row(line: Line, ranking: Ranking, others: Sequence[str]) -> list[Cell]:

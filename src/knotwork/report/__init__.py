@@ -4,14 +4,14 @@ from knotwork._checks import check_part
 
 check_part(__name__)
 
-from knotwork.report._aggregate import Part, RankTable, rank_table
+from knotwork.report._aggregate import RankTable, ReportPart, rank_table
 from knotwork.report._cd_diagram import draw_cd_diagram
 from knotwork.report._costs import per_epoch
 from knotwork.report._document import load_plans, load_records, make_report, report_folder
 from knotwork.report._figures import RankPair, draw_agreement
 from knotwork.report._illustrations import (
-    Fit,
     FitPanel,
+    FittedCurve,
     draw_bases,
     draw_encoded_value,
     draw_features,
@@ -20,21 +20,21 @@ from knotwork.report._illustrations import (
 )
 from knotwork.report._page import Picture, Section, save_figure
 from knotwork.report._style import DARK, LIGHT, Theme, clean_axes
-from knotwork.report._tables import Cell, Table
+from knotwork.report._tables import Cell, ReportTable
 from knotwork.report._traces import Traces, load_traces
 
 __all__ = [
     "DARK",
     "LIGHT",
     "Cell",
-    "Fit",
     "FitPanel",
-    "Part",
+    "FittedCurve",
     "Picture",
     "RankPair",
     "RankTable",
+    "ReportPart",
+    "ReportTable",
     "Section",
-    "Table",
     "Theme",
     "Traces",
     "clean_axes",

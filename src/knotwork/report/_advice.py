@@ -9,7 +9,7 @@ import pandas as pd
 
 from knotwork.encoders._methods import METHOD_TABLE
 from knotwork.report._aggregate import SCORES, in_order, sizes_of
-from knotwork.report._tables import Cell, Table, number_cells
+from knotwork.report._tables import Cell, ReportTable, number_cells
 from knotwork.stats import RankIntervals, average_ranks, bootstrap_ranks, relative_errors, wilcoxon_holm
 
 __all__ = ["BUDGETS", "Advice", "advice_table", "advise"]
@@ -106,7 +106,7 @@ def _within(configuration: Configuration, budget: str, sizes: list[int | None]) 
     return budget == "high" or (2 * place <= len(sizes) - 1 and not learned)
 
 
-def advice_table(advice: list[Advice]) -> Table:
+def advice_table(advice: list[Advice]) -> ReportTable:
     """Return the best configuration for each task, network and budget, and whether it is better than the cheapest."""
     rows = []
     for entry in advice:
@@ -119,7 +119,7 @@ def advice_table(advice: list[Advice]) -> Table:
             Cell(_named(entry.configurations[0])), *number_cells([means[0]]), Cell(verdict),
             Cell() if best == 0 else Cell(value=entry.p),
         ])  # fmt: skip
-    return Table(
+    return ReportTable(
         "recommendations",
         "What to start with",
         "The method and size with the best average rank over data sets within a budget, with a bootstrap interval of "

@@ -15,7 +15,7 @@ from knotwork.stats import (
     FriedmanResult,
     PairwiseResult,
     RankIntervals,
-    average_blocks,
+    average_problems,
     average_ranks,
     bootstrap_ranks,
     cliques,
@@ -27,8 +27,22 @@ from knotwork.stats import (
 )
 from knotwork.training import TrainingConfig
 
-__all__ = ["SCORES", "TASKS", "Part", "RankTable", "Score", "file_name", "in_order", "name_size",
-           "rank_table", "read_records", "sizes_of", "split_records", "summarise_folds", "wide_blocks"]  # fmt: skip
+__all__ = [
+    "SCORES",
+    "TASKS",
+    "RankTable",
+    "ReportPart",
+    "Score",
+    "file_name",
+    "in_order",
+    "name_size",
+    "rank_table",
+    "read_records",
+    "sizes_of",
+    "split_records",
+    "summarise_folds",
+    "wide_problems",
+]  # fmt: skip
 
 Floats = npt.NDArray[np.float64]
 
@@ -135,11 +149,11 @@ def _scores(frame: pd.DataFrame) -> pd.Series:
 
 
 def summarise_folds(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return mean and standard deviation over folds (and seeds) of each method on each block.
+    """Return mean and standard deviation over folds (and seeds) of each method on each problem.
 
     The frame is as from `read_records`. The columns of the result are `task dataset network method size mean sd n
     expected complete seconds epoch parameters`. `sd` divides by n - 1 and is missing for one fold; `complete` cells
-    have a score of every fold of the block, and of every seed that any method was run with there at the same size;
+    have a score of every fold of the problem, and of every seed that any method was run with there at the same size;
     `seconds` is the sum of training and preparation over the folds with a score, `epoch` the median of their seconds
     per epoch, `parameters` their mean.
     """
@@ -160,11 +174,11 @@ def summarise_folds(frame: pd.DataFrame) -> pd.DataFrame:
         epoch=("epoch", "median"),
         parameters=("parameters", "mean"),
     ).reset_index()
-    block = ["task", "dataset", "network"]
-    runs = work.drop_duplicates([*block, "size", "fold", "seed"]).groupby([*block, "size"], dropna=False).size()
-    folds = work.groupby(block)["fold"].nunique()
-    summary = summary.merge(runs.rename("runs").reset_index(), on=[*block, "size"])
-    summary = summary.merge(folds.rename("folds").reset_index(), on=block)
+    problem = ["task", "dataset", "network"]
+    runs = work.drop_duplicates([*problem, "size", "fold", "seed"]).groupby([*problem, "size"], dropna=False).size()
+    folds = work.groupby(problem)["fold"].nunique()
+    summary = summary.merge(runs.rename("runs").reset_index(), on=[*problem, "size"])
+    summary = summary.merge(folds.rename("folds").reset_index(), on=problem)
     # Further seeds may have been trained at one size only; a fold that all methods of a size lack is missing.
     summary["expected"] = summary.pop("runs").clip(lower=summary.pop("folds"))
     summary["complete"] = (summary["n"] == summary["expected"]) & (summary["n"] > 0)
@@ -196,7 +210,7 @@ def file_name(kind: str, task: str, size: int | None) -> str:
     return f"{kind}_{task}" + ("" if size is None else f"_size{size}")
 
 
-def wide_blocks(summary: pd.DataFrame, n_sizes: int = _FEWEST_SIZES) -> list[tuple[str, str]]:
+def wide_problems(summary: pd.DataFrame, n_sizes: int = _FEWEST_SIZES) -> list[tuple[str, str]]:
     """Return the data sets and networks with at least `n_sizes` sizes, which are shown as grids of sizes."""
     counts = summary.groupby(["dataset", "network"])["size"].nunique()
     return [(str(dataset), str(network)) for dataset, network in counts[counts >= n_sizes].index]
@@ -204,12 +218,12 @@ def wide_blocks(summary: pd.DataFrame, n_sizes: int = _FEWEST_SIZES) -> list[tup
 
 @dataclass(frozen=True, eq=False)
 class RankTable:
-    """Scores of the methods on the complete blocks of one task and size, with ranks and tests.
+    """Scores of the methods on the complete problems of one task and size, with ranks and tests.
 
-    A block is a data set with a network. Average ranks, Friedman's test and Nemenyi's critical difference over blocks
-    are those that papers usually report; blocks that share a data set are not independent, though. Tests that decide
-    which methods differ are over data sets: relative errors, averaged over the networks of a data set, are compared by
-    signed ranks with Holm's correction for all pairs.
+    A problem is a data set with a network. Average ranks, Friedman's test and Nemenyi's critical difference over
+    problems are those that papers usually report; problems that share a data set are not independent, though. Tests
+    that decide which methods differ are over data sets: relative errors, averaged over the networks of a data set, are
+    compared by signed ranks with Holm's correction for all pairs.
 
     Parameters
     ----------
@@ -219,20 +233,20 @@ class RankTable:
         The size; None where no method has one.
     methods : list of str
         Methods that are ranked.
-    blocks : list of (str, str)
-        Data set and network of each complete block.
-    scores : ndarray of shape (n_blocks, n_methods)
+    problems : list of (str, str)
+        Data set and network of each complete problem.
+    scores : ndarray of shape (n_problems, n_methods)
         Means over folds.
     left_out : dict of (str, str) to list of str
-        Blocks that are not ranked, with the methods that have no complete score in them.
+        Problems that are not ranked, with the methods that have no complete score in them.
     absent : list of str
-        Methods that are not ranked: they have complete scores in less than half of the blocks.
+        Methods that are not ranked: they have complete scores in less than half of the problems.
     """
 
     task: str
     size: int | None
     methods: list[str]
-    blocks: list[tuple[str, str]]
+    problems: list[tuple[str, str]]
     scores: Floats
     left_out: dict[tuple[str, str], list[str]]
     absent: list[str]
@@ -249,13 +263,13 @@ class RankTable:
 
     @property
     def has_ranks(self) -> bool:
-        """Whether at least two methods can be ranked on at least one block."""
-        return len(self.methods) > 1 and len(self.blocks) > 0
+        """Whether at least two methods can be ranked on at least one problem."""
+        return len(self.methods) > 1 and len(self.problems) > 0
 
     @property
     def has_diagram(self) -> bool:
-        """Whether there are ranks on at least two blocks, which a critical difference needs."""
-        return self.has_ranks and len(self.blocks) > 1
+        """Whether there are ranks on at least two problems, which a critical difference needs."""
+        return self.has_ranks and len(self.problems) > 1
 
     @property
     def has_tests(self) -> bool:
@@ -268,14 +282,14 @@ class RankTable:
         if len(self.methods) < 2:
             n = len(self.methods)
             return f"Ranks need two methods with scores; there {'is' if n == 1 else 'are'} {n or 'none'}."
-        if not self.blocks:
-            return "Ranks need a block in which every method has all its folds; there is none."
+        if not self.problems:
+            return "Ranks need a problem in which every method has all its folds; there is none."
         return "" if self.has_tests else "Tests need two data sets; there is one."
 
     @property
     def datasets(self) -> list[str]:
-        """Data sets of the blocks, each once."""
-        return list(dict.fromkeys(dataset for dataset, _ in self.blocks))
+        """Data sets of the problems, each once."""
+        return list(dict.fromkeys(dataset for dataset, _ in self.problems))
 
     @cached_property
     def ranks(self) -> Floats:
@@ -288,25 +302,25 @@ class RankTable:
         return [int(i) for i in np.argsort(self.ranks, kind="stable")]
 
     @cached_property
-    def block_test(self) -> FriedmanResult:
-        """Friedman's test over blocks."""
+    def problem_test(self) -> FriedmanResult:
+        """Friedman's test over problems."""
         return friedman(self.scores)
 
     @property
     def cd(self) -> float:
-        """Nemenyi's critical difference at 0.05 over blocks."""
-        return critical_difference(len(self.methods), len(self.blocks))
+        """Nemenyi's critical difference at 0.05 over problems."""
+        return critical_difference(len(self.methods), len(self.problems))
 
     @property
-    def block_groups(self) -> list[tuple[int, ...]]:
-        """Groups of methods that do not differ by Nemenyi's test over blocks, as positions."""
+    def problem_groups(self) -> list[tuple[int, ...]]:
+        """Groups of methods that do not differ by Nemenyi's test over problems, as positions."""
         return cliques(self.ranks, self.cd)
 
     @cached_property
     def errors(self) -> Floats:
         """Relative errors, averaged over the networks of each data set, of shape (n_datasets, n_methods)."""
         relative = relative_errors(self.metric.errors(self.scores))
-        return average_blocks(relative, [dataset for dataset, _ in self.blocks])[1]
+        return average_problems(relative, [dataset for dataset, _ in self.problems])[1]
 
     @cached_property
     def dataset_ranks(self) -> Floats:
@@ -341,8 +355,8 @@ class RankTable:
 
     @cached_property
     def intervals(self) -> RankIntervals:
-        """Bootstrap intervals of the average ranks: data sets are resampled, each with all its blocks."""
-        groups = [dataset for dataset, _ in self.blocks]
+        """Bootstrap intervals of the average ranks: data sets are resampled, each with all its problems."""
+        groups = [dataset for dataset, _ in self.problems]
         return bootstrap_ranks(self.scores, groups=groups, lower_is_better=self.metric.lower_is_better)
 
     @property
@@ -366,28 +380,28 @@ class RankTable:
 def rank_table(summary: pd.DataFrame, task: str, *, size: int | None, network: str | None = None) -> RankTable:
     """Return the scores that are ranked for one task and size; methods without a size are part of every size.
 
-    Blocks are the data sets and networks that were run at this size; variants of training of one network form one
-    block, with their mean scores, because they are alike. Methods with complete scores in less than half of the blocks
-    are dropped; then all blocks in which a method lacks a fold. The result names both.
+    Problems are the data sets and networks that were run at this size; variants of training of one network form one
+    problem, with their mean scores, because they are alike. Methods with complete scores in less than half of the
+    problems are dropped; then all problems in which a method lacks a fold. The result names both.
 
     Parameters
     ----------
     summary : DataFrame
-        As `Part.summary`.
+        As `ReportPart.summary`.
     task : str
         The task, ``"regression"`` or ``"classification"``.
     size : int or None
         The size.
     network : str, optional
-        Only the blocks of this network.
+        Only the problems of this network.
     """
     chosen = (summary["task"] == task) & (summary["size"].isna() | (summary["size"] == size))
     if network is not None:
         chosen &= summary["network"] == network
     part = summary[chosen]
-    if size is not None:  # methods without a size also have scores in blocks that were not run at this size
-        blocks_of_size = part[part["size"] == size].set_index(["dataset", "network"]).index
-        part = part[part.set_index(["dataset", "network"]).index.isin(blocks_of_size)]
+    if size is not None:  # methods without a size also have scores in problems that were not run at this size
+        problems_of_size = part[part["size"] == size].set_index(["dataset", "network"]).index
+        part = part[part.set_index(["dataset", "network"]).index.isin(problems_of_size)]
     wide = (
         part.assign(mean=part["mean"].where(part["complete"]))
         .drop_duplicates(["dataset", "network", "method"], keep="last")
@@ -400,20 +414,20 @@ def rank_table(summary: pd.DataFrame, task: str, *, size: int | None, network: s
         keys = [networks.rename("network"), wide.index.get_level_values("dataset")]
         counts = wide.groupby(keys).count()
         wide = wide.groupby(keys).mean().where(counts == counts.max(axis=1).to_numpy()[:, None])
-    # Rare methods go first: otherwise a single one would drop nearly all blocks.
+    # Rare methods go first: otherwise a single one would drop nearly all problems.
     present = wide.notna()
     ranked = (2 * present.sum() >= len(wide)) & present.any()
     absent = [str(method) for method in wide.columns[~ranked]]
     wide, present = wide.loc[:, ranked], present.loc[:, ranked]
     complete = present.all(axis=1)
-    blocks = [(str(dataset), str(name)) for name, dataset in wide.index]
+    problems = [(str(dataset), str(name)) for name, dataset in wide.index]
     methods = [str(method) for method in wide.columns]
     left_out = {
-        block: [method for method, has_score in zip(methods, row, strict=True) if not has_score]
-        for block, row, is_complete in zip(blocks, present.to_numpy(), complete, strict=True)
+        problem: [method for method, has_score in zip(methods, row, strict=True) if not has_score]
+        for problem, row, is_complete in zip(problems, present.to_numpy(), complete, strict=True)
         if not is_complete
     }
-    kept = [block for block in blocks if block not in left_out]
+    kept = [problem for problem in problems if problem not in left_out]
     return RankTable(task, size, methods, kept, wide[complete].to_numpy(dtype=float), left_out, absent)
 
 
@@ -425,13 +439,13 @@ def in_order(methods: npt.ArrayLike) -> list[str]:
 
 
 _IDENTITY = ["dataset", "backbone", "variant", "together", "method", "size", "fold"]
-"""Columns that identify a network, without `tokens`: a backbone has one block per data set, whatever its tokens.
+"""Columns that identify a network, without `tokens`: a backbone has one problem per data set, whatever its tokens.
 
 Nor with the random seed: a plan with further seeds would give its networks another weight in the means of the first."""
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class ReportPart:
     """Records that are ranked or drawn together.
 
     Parameters
@@ -479,13 +493,13 @@ class Part:
         return ", ".join(self.plans) or "these records"
 
 
-def split_records(records: pd.DataFrame, traced: Collection[str] = ()) -> list[Part]:
+def split_records(records: pd.DataFrame, traced: Collection[str] = ()) -> list[ReportPart]:
     """Split records by plan into parts: benchmarks first, and among them the one with the most networks.
 
     Plans whose names have the same first word before a hyphen, such as ``wine-mlp`` and ``wine-ft``, form one part,
     unless the second has methods that the first lacks, one has more random seeds per fold, or both have the same
     network trained in different ways, such as variants, with other tokens or from other random seeds, which would count
-    twice (within one plan, every kind of tokens has its own block, and variants share one). A plan with networks in
+    twice (within one plan, every kind of tokens has its own problem, and variants share one). A plan with networks in
     `traced`, the keys of those with paths of knots or fitted curves, is shown by these; a single data set with four
     sizes or more is a grid; a single data set with networks trained alone measures times, and a plan that trained them
     in stacks joins it; the others are benchmarks.
@@ -541,7 +555,7 @@ def _is_timed(rows: pd.DataFrame) -> bool:
     return bool(rows["together"].astype(object).eq(False).any()) and rows["size"].nunique() < _FEWEST_SIZES
 
 
-def _part(plans: Sequence[str], records: pd.DataFrame, traced: Collection[str]) -> Part:
+def _part(plans: Sequence[str], records: pd.DataFrame, traced: Collection[str]) -> ReportPart:
     frame = read_records(records)
     if frame["key"].isin(list(traced)).any():
         kind = "traces"
@@ -551,4 +565,4 @@ def _part(plans: Sequence[str], records: pd.DataFrame, traced: Collection[str]) 
         kind = "grid"
     else:
         kind = "benchmark"
-    return Part(kind, tuple(sorted(plans)), frame)
+    return ReportPart(kind, tuple(sorted(plans)), frame)

@@ -97,23 +97,23 @@ def draw_cd_diagram(
         raise argument_error("groups", "be given exactly if cd is not", groups)
     theme = theme_of(check_bool(dark, "dark"))
     cd = None if cd is None else check_not_negative(cd, "cd")
-    plan = _plan(labels, values, cd, groups)
+    layout = _layout(labels, values, cd, groups)
     if axes is None:
-        axes = _new_axes(plan, theme, title=title, width=width)
-    scale = _fit(axes, plan)
+        axes = _new_axes(layout, theme, title=title, width=width)
+    scale = _fit(axes, layout)
     if title is not None:
         size = _TITLE * _FONT * scale
         axes.set_title(title, loc="left", x=0.01, color=theme.ink, fontsize=size, fontweight="bold", parse_math=False)
-    _draw_scale(axes, plan, theme, scale=scale)
-    if plan.cd is not None:
-        _draw_difference(axes, plan, plan.cd, color=theme.ink, scale=scale)
-    _draw_cliques(axes, plan, theme, scale=scale)
-    _draw_methods(axes, plan, theme, scale=scale)
+    _draw_scale(axes, layout, theme, scale=scale)
+    if layout.cd is not None:
+        _draw_difference(axes, layout, layout.cd, color=theme.ink, scale=scale)
+    _draw_cliques(axes, layout, theme, scale=scale)
+    _draw_methods(axes, layout, theme, scale=scale)
     return axes
 
 
 @dataclass(frozen=True, eq=False)
-class _Plan:
+class _DiagramLayout:
     """Positions of all parts: ranks on the x axis, inches from the top on the y axis."""
 
     labels: list[str]
@@ -153,7 +153,9 @@ class _Plan:
         return self.first_row + _ROW * (self.n_left - 0.5) + _MARGIN
 
 
-def _plan(labels: list[str], ranks: Floats, cd: float | None, groups: Sequence[Sequence[int]] | None) -> _Plan:
+def _layout(
+    labels: list[str], ranks: Floats, cd: float | None, groups: Sequence[Sequence[int]] | None
+) -> _DiagramLayout:
     order = np.argsort(ranks, kind="stable").tolist()
     low, high = float(floor(ranks.min())), float(ceil(ranks.max()))
     high = max(high, low + 1)
@@ -165,7 +167,7 @@ def _plan(labels: list[str], ranks: Floats, cd: float | None, groups: Sequence[S
         spans = [[float(ranks[group[0]]), float(ranks[group[-1]])] for group in cliques(ranks, cd)]
     else:
         spans = sorted(sorted(float(ranks[_check_member(i, len(ranks))]) for i in group) for group in groups)
-    return _Plan(labels, ranks, order, cd, _levels(spans, 0.02 * (high - low)), low, high, left, right)
+    return _DiagramLayout(labels, ranks, order, cd, _levels(spans, 0.02 * (high - low)), low, high, left, right)
 
 
 def _check_member(place: int, n_methods: int) -> int:
@@ -191,82 +193,82 @@ def _levels(spans: list[list[float]], gap: float) -> list[tuple[list[float], int
     return placed
 
 
-def _new_axes(plan: _Plan, theme: Theme, *, title: str | None, width: float | None) -> Axes:
-    height = plan.height
+def _new_axes(layout: _DiagramLayout, theme: Theme, *, title: str | None, width: float | None) -> Axes:
+    height = layout.height
     if width is None:
-        width = max(plan.left + _LINE + plan.right, 0.0 if title is None else 1.25 * _TITLE * _width(title))
+        width = max(layout.left + _LINE + layout.right, 0.0 if title is None else 1.25 * _TITLE * _width(title))
     else:  # a scaled diagram is not as high
-        height *= min(1.0, _TEXT_SHARE * width / (plan.left + plan.right))
+        height *= min(1.0, _TEXT_SHARE * width / (layout.left + layout.right))
     whole = height + (0.0 if title is None else 0.35)
     figure = Figure(figsize=(width, whole), facecolor=theme.background)
     return figure.add_axes((0.0, 0.0, 1.0, height / whole))
 
 
-def _fit(axes: Axes, plan: _Plan) -> float:
+def _fit(axes: Axes, layout: _DiagramLayout) -> float:
     """Set the limits so that names fit at both sides, and return the scale of the text."""
     box = axes.get_position()
     figure_width, figure_height = axes.get_figure(root=True).get_size_inches()  # type: ignore[union-attr]
     width, height = box.width * figure_width, box.height * figure_height
-    scale = min(1.0, height / plan.height, _TEXT_SHARE * width / (plan.left + plan.right))
-    per_inch = (plan.end - plan.start) / (width - scale * (plan.left + plan.right))
-    axes.set_xlim(plan.start - per_inch * scale * plan.left, plan.end + per_inch * scale * plan.right)
-    axes.set_ylim(plan.height, 0)
+    scale = min(1.0, height / layout.height, _TEXT_SHARE * width / (layout.left + layout.right))
+    per_inch = (layout.end - layout.start) / (width - scale * (layout.left + layout.right))
+    axes.set_xlim(layout.start - per_inch * scale * layout.left, layout.end + per_inch * scale * layout.right)
+    axes.set_ylim(layout.height, 0)
     axes.axis("off")
     return float(scale)
 
 
-def _draw_scale(axes: Axes, plan: _Plan, theme: Theme, *, scale: float) -> None:
+def _draw_scale(axes: Axes, layout: _DiagramLayout, theme: Theme, *, scale: float) -> None:
     """Draw the line of ranks with its ticks and numbers."""
     style: dict[str, Any] = {"color": theme.ink, "linewidth": 1.1 * scale, "solid_capstyle": "projecting"}
     style["gid"] = "scale"
-    axes.plot([plan.low, plan.high], [_AXIS_Y, _AXIS_Y], **style)
-    (start, _), (end, _) = axes.transData.transform([(plan.low, 0.0), (plan.high, 0.0)])
+    axes.plot([layout.low, layout.high], [_AXIS_Y, _AXIS_Y], **style)
+    (start, _), (end, _) = axes.transData.transform([(layout.low, 0.0), (layout.high, 0.0)])
     length = (end - start) / axes.get_figure(root=True).dpi  # type: ignore[union-attr]
     n_numbers = min(15.0, length / (_TICK * scale))
-    step = next(step for step in (1, 2, 5, 10, 1000) if (plan.high - plan.low) / step <= n_numbers or step == 1000)
-    for tick in np.arange(plan.low, plan.high + 0.25, step / 2):
-        is_major = (tick - plan.low) % step == 0
+    step = next(step for step in (1, 2, 5, 10, 1000) if (layout.high - layout.low) / step <= n_numbers or step == 1000)
+    for tick in np.arange(layout.low, layout.high + 0.25, step / 2):
+        is_major = (tick - layout.low) % step == 0
         axes.plot([tick, tick], [_AXIS_Y - (0.09 if is_major else 0.05), _AXIS_Y], **style)
         if is_major:
             _write(axes, (tick, _AXIS_Y - 0.11), f"{tick:g}", gid="tick", size=scale * 0.9, color=theme.ink,
                    align=("center", "bottom"))  # fmt: skip
 
 
-def _draw_difference(axes: Axes, plan: _Plan, cd: float, *, color: str, scale: float) -> None:
+def _draw_difference(axes: Axes, layout: _DiagramLayout, cd: float, *, color: str, scale: float) -> None:
     """Draw the critical difference to scale, from the left end of the line."""
-    end = plan.low + cd
+    end = layout.low + cd
     style: dict[str, Any] = {"color": color, "linewidth": 1.6 * scale, "solid_capstyle": "butt"}
-    axes.plot([plan.low, end], [_CD_Y, _CD_Y], gid="cd", **style)
-    for x in (plan.low, end):
+    axes.plot([layout.low, end], [_CD_Y, _CD_Y], gid="cd", **style)
+    for x in (layout.low, end):
         axes.plot([x, x], [_CD_Y - 0.05, _CD_Y + 0.05], gid="cd end", **style)
-    _write(axes, (plan.low + cd / 2, _CD_Y - 0.07), f"CD = {cd:.2f}", gid="cd text", size=scale, color=color,
+    _write(axes, (layout.low + cd / 2, _CD_Y - 0.07), f"CD = {cd:.2f}", gid="cd text", size=scale, color=color,
            align=("center", "bottom"))  # fmt: skip
 
 
-def _draw_cliques(axes: Axes, plan: _Plan, theme: Theme, *, scale: float) -> None:
+def _draw_cliques(axes: Axes, layout: _DiagramLayout, theme: Theme, *, scale: float) -> None:
     """Draw a bar from the best to the worst method of each group; its round ends show a bar over ties too.
 
     Bars of groups are thin, with a dot for each member.
     """
-    bar, dot = (4, 4) if plan.cd is not None else (1.6, 5.5)
-    for members, level in plan.bars:
+    bar, dot = (4, 4) if layout.cd is not None else (1.6, 5.5)
+    for members, level in layout.bars:
         y = _AXIS_Y + 0.12 + _LEVEL * level
         axes.plot(members, [y] * len(members), color=theme.blue, linewidth=bar * scale, solid_capstyle="butt",
                   marker="o", markersize=dot * scale, markeredgewidth=0, gid="clique", zorder=3)  # fmt: skip
 
 
-def _draw_methods(axes: Axes, plan: _Plan, theme: Theme, *, scale: float) -> None:
+def _draw_methods(axes: Axes, layout: _DiagramLayout, theme: Theme, *, scale: float) -> None:
     """Draw the lines from ranks to names: at the left the best on top, at the right the worst, so that none cross."""
-    left, right = plan.order[: plan.n_left], plan.order[plan.n_left :][::-1]
-    for side, x_end, align, sign in ((left, plan.start, "right", -1), (right, plan.end, "left", 1)):
+    left, right = layout.order[: layout.n_left], layout.order[layout.n_left :][::-1]
+    for side, x_end, align, sign in ((left, layout.start, "right", -1), (right, layout.end, "left", 1)):
         for row, index in enumerate(side):
-            x, y = float(plan.ranks[index]), plan.first_row + _ROW * row
+            x, y = float(layout.ranks[index]), layout.first_row + _ROW * row
             axes.plot([x, x, x_end], [_AXIS_Y, y, y], color=theme.muted, linewidth=0.8 * scale, gid="leader",
                       solid_joinstyle="miter")  # fmt: skip
             number = f"{x:.2f}"
             _write(axes, (x_end, y), number, gid="rank", size=scale, color=theme.muted,
                    align=(align, "center_baseline"), shift=sign * _MARGIN)  # fmt: skip
-            _write(axes, (x_end, y), plan.labels[index], gid="name", size=scale, color=theme.ink,
+            _write(axes, (x_end, y), layout.labels[index], gid="name", size=scale, color=theme.ink,
                    align=(align, "center_baseline"), shift=sign * (_NUMBER + _MARGIN))  # fmt: skip
 
 

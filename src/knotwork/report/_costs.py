@@ -14,7 +14,7 @@ from knotwork.report._aggregate import RankTable, file_name, in_order, name_size
 from knotwork.report._figures import label_points, of_size, panel_title
 from knotwork.report._page import Picture
 from knotwork.report._style import LIGHT, clean_axes, method_colour, method_marker, new_figure
-from knotwork.report._tables import MISSING, Cell, Table, number_cells
+from knotwork.report._tables import MISSING, Cell, ReportTable, number_cells
 
 __all__ = ["complexity_table", "cost_pictures", "describe_ratios", "describe_stacks", "draw_cost_quality",
            "draw_training_times", "fixed_counterpart", "overhead_table", "pareto_front", "per_epoch", "ratio_table",
@@ -29,7 +29,7 @@ WIDE = 8.0
 _RUN = ["dataset", "network", "size", "fold", "seed"]
 
 
-def complexity_table() -> Table:
+def complexity_table() -> ReportTable:
     """Return the order of the number of operations per batch: formulas, not measurements."""
     dense = "O(d B m p)"
     rows = [
@@ -38,7 +38,7 @@ def complexity_table() -> Table:
         ["fixed knots", dense, MISSING, MISSING],
         ["learned knots", MISSING, f"{dense} + O(d K)", f"{dense} + O(d B K)"],
     ]
-    return Table(
+    return ReportTable(
         "complexity",
         "Order of the work per batch",
         "By formula, not measured: d numerical features, B rows, m columns per feature, degree p, K learned "
@@ -62,7 +62,7 @@ def fixed_counterpart(method: str) -> str | None:
     return known.start + "".join(method.partition("+")[1:])
 
 
-def overhead_table(summary: pd.DataFrame) -> Table:
+def overhead_table(summary: pd.DataFrame) -> ReportTable:
     """Return the parameters that learned knots add to the network with fixed ones, by network and size.
 
     Only complete pairs on the same data set are compared.
@@ -80,7 +80,7 @@ def overhead_table(summary: pd.DataFrame) -> Table:
             share = 100 * added / part["parameters_fixed"].to_numpy()
             counts = [float(str(size)), len(part), added.min(), np.median(added), added.max()]
             rows.append([Cell(method), Cell(str(network)), *number_cells(counts, 0), *number_cells([share.max()], 2)])
-    return Table(
+    return ReportTable(
         "overhead",
         "Parameters of learned knots",
         "Parameters that learned knots add to the same network with fixed knots (least, median and most over data "
@@ -90,18 +90,18 @@ def overhead_table(summary: pd.DataFrame) -> Table:
     )
 
 
-def time_table(summary: pd.DataFrame) -> Table:
+def time_table(summary: pd.DataFrame) -> ReportTable:
     """Return the median over data sets of the milliseconds per epoch, by network and method (rows) and size."""
     sizes = sizes_of(summary)
     part = summary[summary["complete"]]
     rows = []
-    for network, block in part.groupby("network"):
-        for method in in_order(block["method"].unique()):
-            of_method = block[block["method"] == method]
+    for network, of_network in part.groupby("network"):
+        for method in in_order(of_network["method"].unique()):
+            of_method = of_network[of_network["method"] == method]
             of_sizes = [of_method[of_method["size"].isna() | (of_method["size"] == size)] for size in sizes]
             cells = number_cells([1000 * rows["epoch"].median() for rows in of_sizes], 2)
             rows.append([Cell(str(network)), Cell(method), *cells])
-    return Table(
+    return ReportTable(
         "times",
         "Milliseconds per epoch",
         "They do not depend on when training stopped; median over folds and data sets. Networks trained together share "
@@ -162,7 +162,7 @@ def ratios_of(frame: pd.DataFrame) -> pd.DataFrame:
     return pairs.assign(**times).dropna(subset=["seconds", "seconds_fixed"])
 
 
-def ratio_table(pairs: pd.DataFrame) -> Table:
+def ratio_table(pairs: pd.DataFrame) -> ReportTable:
     """Return the ratio of the times with learned and with fixed knots, by method, network and size."""
     rows = []
     for method in in_order(pairs["method"].unique()):
@@ -173,7 +173,7 @@ def ratio_table(pairs: pd.DataFrame) -> Table:
             names = [method, str(part["fixed"].iloc[0]), str(network)]
             rows.append([*map(Cell, names), *number_cells([float(str(size))], 0), *number_cells([learned, fixed], 1),
                          *number_cells([learned / fixed, *ends], 2)])  # fmt: skip
-    return Table(
+    return ReportTable(
         "learned_to_fixed",
         "Learned to fixed knots",
         "Seconds of training over all folds, and their ratio; and the ratio of the seconds per epoch (median, least "
@@ -209,7 +209,7 @@ def _span(values: Sequence[float]) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def stack_table(frame: pd.DataFrame) -> Table:
+def stack_table(frame: pd.DataFrame) -> ReportTable:
     """Return the times of networks that were trained both alone and in a stack, by backbone and size."""
     both = _stacks(frame)
     rows = [
@@ -220,7 +220,7 @@ def stack_table(frame: pd.DataFrame) -> Table:
         ]
         for row in both.to_dict("records")
     ]  # fmt: skip
-    return Table(
+    return ReportTable(
         "alone_to_stacked",
         "Alone and in a stack",
         "Seconds of training of the same networks, one after the other and in stacks.",
@@ -424,7 +424,7 @@ def cost_pictures(summary: pd.DataFrame, tables: Sequence[RankTable]) -> list[tu
 
 
 def _cost_points(summary: pd.DataFrame, table: RankTable) -> list[tuple[str, float, float]]:
-    """Return methods with their seconds per epoch, the median over blocks, and average ranks."""
+    """Return methods with their seconds per epoch, the median over problems, and average ranks."""
     part = summary[(summary["task"] == table.task) & (summary["size"].isna() | (summary["size"] == table.size))]
     seconds = part[part["complete"] & (part["epoch"] > 0)].groupby("method")["epoch"].median()
     return [

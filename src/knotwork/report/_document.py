@@ -13,11 +13,19 @@ from markupsafe import Markup
 from knotwork._checks import argument_error
 from knotwork.report import _costs, _figures, _tables, _traces, _words
 from knotwork.report._advice import BUDGETS, advice_table, advise
-from knotwork.report._aggregate import TASKS, Part, RankTable, in_order, split_records, summarise_folds, wide_blocks
+from knotwork.report._aggregate import (
+    TASKS,
+    RankTable,
+    ReportPart,
+    in_order,
+    split_records,
+    summarise_folds,
+    wide_problems,
+)
 from knotwork.report._opening import lead_picture, lead_sentences
 from knotwork.report._page import Content, Picture, ReportFiles, Section, page_template
 from knotwork.report._style import DARK, LIGHT, method_colour
-from knotwork.report._tables import Table
+from knotwork.report._tables import ReportTable
 from knotwork.report._traces import Traces, load_traces
 from knotwork.study import load_results
 from knotwork.study._provenance import with_known
@@ -28,7 +36,7 @@ __all__ = ["load_plans", "load_records", "make_report", "report_folder"]
 _MOST_GRIDS = 4
 """Largest number of data sets with many sizes on the page; all of them are written to tables."""
 
-SectionMaker = Callable[[Sequence[Part]], Section | None]
+SectionMaker = Callable[[Sequence[ReportPart]], Section | None]
 """Returns a further section of a report from its parts, or None."""
 
 
@@ -124,7 +132,7 @@ def make_report(
     traces : Traces, optional
         Histories, paths of knots and fitted curves, as from `load_traces`.
     sections : sequence of callable, default=()
-        Functions that return further sections. Each is called with the parts of the report, a list of `Part`, the
+        Functions that return further sections. Each is called with the parts of the report, a list of `ReportPart`, the
         largest benchmark first, and returns a `Section`, or None if it has nothing to show.
 
     Returns
@@ -187,7 +195,7 @@ def _once(frames: list[pd.DataFrame]) -> pd.DataFrame:
     return frame[frame["key"].isna() | ~frame["key"].duplicated()].reset_index(drop=True)
 
 
-def _opening(parts: Sequence[Part], traces: Traces | None) -> Section:
+def _opening(parts: Sequence[ReportPart], traces: Traces | None) -> Section:
     """Return the main result in sentences, of which the first stands out, and the figure that shows it."""
     makers = {"benchmark": _open_benchmark, "grid": _open_grid, "times": _open_times}
     for part in parts:
@@ -198,7 +206,7 @@ def _opening(parts: Sequence[Part], traces: Traces | None) -> Section:
     return Section("", ["These records do not allow a comparison of methods."])
 
 
-def _open_benchmark(part: Part) -> tuple[list[str], Picture | None]:
+def _open_benchmark(part: ReportPart) -> tuple[list[str], Picture | None]:
     """Return sentences on the best methods, with few data sets on the largest difference from Std too, and a figure."""
     sentences = lead_sentences(part.tables)
     scores = _figures.score_picture(part.summary) if sentences else None
@@ -207,19 +215,19 @@ def _open_benchmark(part: Part) -> tuple[list[str], Picture | None]:
     return sentences, lead_picture(part.tables) or scores
 
 
-def _open_grid(part: Part) -> tuple[list[str], Picture | None]:
-    for dataset, network in wide_blocks(part.summary):
+def _open_grid(part: ReportPart) -> tuple[list[str], Picture | None]:
+    for dataset, network in wide_problems(part.summary):
         for finding in _words.describe_grids(part.summary, [(dataset, network)]):
             picture = _figures.grid_picture(part.summary, dataset, network=network)
             return [f"On {dataset}, {finding.sentences[0]}", *finding.sentences[1:]], picture
     return [], None
 
 
-def _open_times(part: Part) -> tuple[list[str], Picture | None]:
+def _open_times(part: ReportPart) -> tuple[list[str], Picture | None]:
     return _costs.describe_ratios(_costs.ratios_of(part.frame)), _costs.time_picture(part.summary)
 
 
-def _open_traces(part: Part, traces: Traces | None) -> tuple[list[str], Picture | None]:
+def _open_traces(part: ReportPart, traces: Traces | None) -> tuple[list[str], Picture | None]:
     if traces is None:
         return [], None
     fits = _traces.fit_picture(part.frame, traces.curves)
@@ -229,25 +237,25 @@ def _open_traces(part: Part, traces: Traces | None) -> tuple[list[str], Picture 
     return _traces.describe_knots(part.frame, traces.knots), pictures[0] if pictures else None
 
 
-def _summary(main: Part | None, grids: Sequence[Part]) -> Section:
+def _summary(main: ReportPart | None, grids: Sequence[ReportPart]) -> Section:
     """Return the results of the main benchmark and of the grids of sizes in sentences."""
     content: list[Content] = []
     if main is None:
         content.append("No plan here compares methods over data sets, so nothing is ranked.")
     else:
         content += _results(main)
-    content += [("findings", _words.describe_grids(part.summary, wide_blocks(part.summary))) for part in grids]
+    content += [("findings", _words.describe_grids(part.summary, wide_problems(part.summary))) for part in grids]
     return Section("", content)
 
 
-def _results(part: Part) -> list[Content]:
+def _results(part: ReportPart) -> list[Content]:
     """Return the gaps of a benchmark, and the results of its tests."""
     gaps = _words.describe_gaps(part.tables, part.frame)
     gaps += [] if part.summary["epoch"].notna().any() else ["No times are recorded."]
     return [("gaps", gaps), ("findings", [_words.describe_ranks(table) for table in part.tables])]
 
 
-def _sections(parts: Sequence[Part], files: ReportFiles, traces: Traces | None) -> list[dict[str, Any]]:
+def _sections(parts: Sequence[ReportPart], files: ReportFiles, traces: Traces | None) -> list[dict[str, Any]]:
     """Make the tables and figures of all parts, and return their sections in the order of the page."""
     benchmarks, grids, times, traced = (
         [part for part in parts if part.kind == kind] for kind in ("benchmark", "grid", "times", "traces")
@@ -274,14 +282,14 @@ def _sections(parts: Sequence[Part], files: ReportFiles, traces: Traces | None) 
     return [files.prefixed(prefix).section(section) for prefix, section in sections if section is not None]
 
 
-def _rank_section(part: Part) -> Section | None:
+def _rank_section(part: ReportPart) -> Section | None:
     """Return average ranks and critical difference diagrams by task."""
     intro = [
-        "Over blocks: in each block (a data set with a backbone) methods are ranked by their mean score; 1 is the "
+        "Over problems: in each problem (a data set with a backbone) methods are ranked by their mean score; 1 is the "
         "best, ties share the average. Bars show Nemenyi's critical difference, as such diagrams are usually drawn.",
-        "Over data sets: each data set counts once. Errors relative to the mean error of their block are averaged over "
-        "backbones, and methods are ranked and compared in pairs by them (signed ranks, Holm). Conclusions on this "
-        "page rest on these tests.",
+        "Over data sets: each data set counts once. Errors relative to the mean error of their problem are averaged "
+        "over backbones, and methods are ranked and compared in pairs by them (signed ranks, Holm). Conclusions on "
+        "this page rest on these tests.",
         *_words.describe_dependence(part.tables),
         _words.describe_seeds(part.frame),
         _words.describe_variants(part.frame),
@@ -291,7 +299,7 @@ def _rank_section(part: Part) -> Section | None:
     return Section("Which methods are best?", content, name="ranks") if ranks else None
 
 
-def _task_ranks(part: Part, *, named: bool = False) -> list[Section]:
+def _task_ranks(part: ReportPart, *, named: bool = False) -> list[Section]:
     """Return the diagrams of all sizes with the average ranks beside them, for each task with ranks."""
     sections: list[Section] = []
     for task, tables in _ranked(part).items():
@@ -309,13 +317,13 @@ def _task_ranks(part: Part, *, named: bool = False) -> list[Section]:
     return sections
 
 
-def _ranked(part: Part) -> dict[str, list[RankTable]]:
+def _ranked(part: ReportPart) -> dict[str, list[RankTable]]:
     """Return the tables with ranks by task, without tasks that have none."""
     by_task = {task: [table for table in part.tables if table.task == task and table.has_ranks] for task in TASKS}
     return {task: tables for task, tables in by_task.items() if tables}
 
 
-def _backbone_section(part: Part) -> Section | None:
+def _backbone_section(part: ReportPart) -> Section | None:
     """Return heatmaps by backbone and size, and the recommendations; None without any."""
     heatmaps = {of: [_figures.heatmap_picture(part.summary, task, of=of) for task in _ranked(part)] for of in
                 ("rank", "score")}  # fmt: skip
@@ -327,7 +335,7 @@ def _backbone_section(part: Part) -> Section | None:
     return Section("Does the best method depend on the backbone?", content, name="heatmaps") if content else None
 
 
-def _size_section(part: Part) -> Section | None:
+def _size_section(part: ReportPart) -> Section | None:
     """Return average ranks by size, and scores by size of data sets with many sizes; None without any."""
     curves = [_figures.size_picture([table for table in part.tables if table.task == task]) for task in TASKS]
     grids, files = _grids(part.summary)
@@ -335,11 +343,11 @@ def _size_section(part: Part) -> Section | None:
     return Section("How does the order change with the size?", content, name="sizes", files=files) if content else None
 
 
-def _grids(summary: pd.DataFrame) -> tuple[list[Content], list[Table]]:
+def _grids(summary: pd.DataFrame) -> tuple[list[Content], list[ReportTable]]:
     """Return scores by size of the data sets and networks with many sizes, and the tables that are only written."""
     content: list[Content] = []
     tables = []
-    for dataset, network in wide_blocks(summary):
+    for dataset, network in wide_problems(summary):
         table = _tables.grid_table(summary, dataset, network=network)
         if len(content) < 2 * _MOST_GRIDS:
             content += [_figures.grid_picture(summary, dataset, network=network), _folded(table)]
@@ -350,11 +358,11 @@ def _grids(summary: pd.DataFrame) -> tuple[list[Content], list[Table]]:
     return content, tables
 
 
-def _folded(table: Table, title: str = "") -> Section:
+def _folded(table: ReportTable, title: str = "") -> Section:
     return Section(title or table.title, [table], folded=True)
 
 
-def _score_section(part: Part) -> Section:
+def _score_section(part: ReportPart) -> Section:
     """Return the table of scores, which readers can sort and filter."""
     table = _tables.browse_table(part.summary)
     metrics = [_tables.metric_table(part.frame, task) for task in TASKS]
@@ -367,12 +375,12 @@ def _score_section(part: Part) -> Section:
     return Section(title, content, name="scores", folded=dots is None, files=files)
 
 
-def _score_tables(part: Part) -> list[Table]:
+def _score_tables(part: ReportPart) -> list[ReportTable]:
     """Return the scores of each task and size, which are only written to files."""
     return [_tables.dataset_table(part.summary, table.task, size=table.size) for table in part.tables]
 
 
-def _cost_section(part: Part, traces: Traces | None, times: Sequence[Part]) -> Section:
+def _cost_section(part: ReportPart, traces: Traces | None, times: Sequence[ReportPart]) -> Section:
     """Return cost against quality, learning curves, times, and parameters."""
     stacked = part.frame["together"].astype(object).eq(True)
     costs = _costs.cost_pictures(part.summary, part.tables)
@@ -393,7 +401,7 @@ def _cost_section(part: Part, traces: Traces | None, times: Sequence[Part]) -> S
     return Section("What does quality cost?", content, name="costs")
 
 
-def _stack_note(times: Sequence[Part]) -> Markup:
+def _stack_note(times: Sequence[ReportPart]) -> Markup:
     """Return a note on the times of stacks, with a link to those of networks that were trained alone."""
     note = Markup(
         "<p>Networks were trained in stacks, whose members share the time of an epoch in equal parts: times differ "
@@ -403,24 +411,24 @@ def _stack_note(times: Sequence[Part]) -> Markup:
     return note.format(link if times else "")
 
 
-def _grid_section(part: Part, name: str) -> Section:
+def _grid_section(part: ReportPart, name: str) -> Section:
     """Return one data set with many sizes: its curves and its table."""
     content, files = _grids(part.summary)
     title = f"Which size is best on {_datasets(part)}?"
     return Section(title, [_origin(part), _traces.scatter_picture(part.frame), *content], name=name, files=files)
 
 
-def _datasets(part: Part) -> str:
+def _datasets(part: ReportPart) -> str:
     names = sorted(part.frame["dataset"].unique())
     return _words.enumerate_words(names) if len(names) <= 3 else f"{len(names)} data sets"
 
 
-def _origin(part: Part) -> str:
+def _origin(part: ReportPart) -> str:
     """Return the plans of a part, which readers find in files and commands."""
     return f"Plan{'s' if len(part.plans) > 1 else ''}: {part.title}. {len(part.frame):,} networks."
 
 
-def _trace_section(part: Part, traces: Traces, name: str) -> Section:
+def _trace_section(part: ReportPart, traces: Traces, name: str) -> Section:
     """Return the networks with stored fitted curves or paths of knots."""
     fits = _traces.fit_picture(part.frame, traces.curves)
     content = [
@@ -434,7 +442,7 @@ def _trace_section(part: Part, traces: Traces, name: str) -> Section:
     return Section(title, content, name=name, files=_score_tables(part))
 
 
-def _time_section(part: Part, name: str) -> Section:
+def _time_section(part: ReportPart, name: str) -> Section:
     """Return the networks that were trained alone to measure times, and the same ones in stacks."""
     pairs = _costs.ratios_of(part.frame)
     alone = part.frame[part.frame["together"].astype(object).ne(True)]
@@ -456,7 +464,7 @@ def _time_section(part: Part, name: str) -> Section:
     return Section(title, content, name=name, files=_score_tables(part))
 
 
-def _extra_section(part: Part, name: str, ranked: set[str]) -> Section:
+def _extra_section(part: ReportPart, name: str, ranked: set[str]) -> Section:
     """Return results, ranks and scores of a benchmark beside the main one, which has the networks of keys `ranked`."""
     n_shared = int(part.frame["key"].isin(ranked).sum())
     shared = f"{n_shared:,} of them are part of the main ranks as well, {len(part.frame) - n_shared:,} are not."

@@ -62,17 +62,17 @@ def panel_title(axes: Axes, text: str) -> None:
 
 
 def cd_pictures(table: RankTable) -> list[Picture]:
-    """Return the diagram of a table over blocks with Nemenyi's test, and that over data sets with signed-rank tests.
+    """Return the diagram of a table over problems with Nemenyi's test, and that over data sets with signed-rank tests.
 
     The second is left out for a single data set.
     """
     bars = ""
-    if table.block_test.p_F is None or table.block_test.p_F >= LEVEL:
+    if table.problem_test.p_F is None or table.problem_test.p_F >= LEVEL:
         bars = " Friedman's test does not reject that all methods are alike, so gaps between bars mean nothing."
-    blocks = f"{table.label}: {len(table.blocks)} blocks, Nemenyi"
-    caption = f"{blocks}. Bars join methods whose average ranks differ by less than the critical difference.{bars}"
+    problems = f"{table.label}: {len(table.problems)} problems, Nemenyi"
+    caption = f"{problems}. Bars join methods whose average ranks differ by less than the critical difference.{bars}"
     note = f"Critical difference {table.cd:.2f}."
-    pictures = [_cd_picture(table, "cd", (blocks, caption, note), ranks=table.ranks, cd=table.cd)]
+    pictures = [_cd_picture(table, "cd", (problems, caption, note), ranks=table.ranks, cd=table.cd)]
     if table.has_tests:
         sets = f"{table.label}: {len(table.datasets)} data sets, signed ranks"
         caption = f"{sets}. Each bar joins methods, marked by dots, of which no two differ (Holm, {LEVEL})."
@@ -95,7 +95,7 @@ def _cd_picture(
     """Return a critical difference diagram, wide and for a phone; `texts` are title, caption and a note for readers."""
     title, caption, note = texts
     order = np.argsort(ranks, kind="stable").tolist()
-    members = table.block_groups if groups is None else groups
+    members = table.problem_groups if groups is None else groups
     members = sorted(members, key=lambda group: sorted(ranks[i] for i in group))
     drawn = []
     for width, head in ((_CD_WIDTH, title), (PHONE, None)):
@@ -225,12 +225,12 @@ def heatmap_picture(summary: pd.DataFrame, task: str, *, of: str = "rank") -> Pi
             j = methods.index(method)
             values[i, j] = value
             exact = f"{value:.2f}" if of == "rank" else f"{value:.4f}"
-            text = f"{method}, {network}, {table.label}: {what} {exact} over {len(table.blocks)} data sets"
+            text = f"{method}, {network}, {table.label}: {what} {exact} over {len(table.problems)} data sets"
             for gid in (f"cell-{i}-{j}", f"cell-{i}-{j}-text"):
                 titles[gid], marks[gid] = text, method
     groups = ["" if table.size is None else f"size {table.size}" for _, table in tables]
-    uneven = len({len(table.blocks) for _, table in tables}) > 1
-    rows = [f"{network} ({len(table.blocks)})" if uneven else network for network, table in tables]
+    uneven = len({len(table.problems) for _, table in tables}) > 1
+    rows = [f"{network} ({len(table.problems)})" if uneven else network for network, table in tables]
     figure = draw_heatmap(values, rows, columns=methods, lower_is_better=lower, digits=digits, groups=groups)
     best = [f"{network}, {table.label}: {methods[int((np.nanargmin if lower else np.nanargmax)(values[i]))]}"
             for i, (network, table) in enumerate(tables)]  # fmt: skip
@@ -290,9 +290,11 @@ def score_picture(summary: pd.DataFrame) -> Picture | None:
     part = summary[summary["n"] > 0]
     panels = []
     for task, metric in SCORES.items():
-        for (dataset, network), block in part[part["task"] == task].groupby(["dataset", "network"]):
-            for size in sizes_of(block):
-                rows = block[block["size"].isna() | (block["size"] == size)].drop_duplicates("method", keep="last")
+        for (dataset, network), problem in part[part["task"] == task].groupby(["dataset", "network"]):
+            for size in sizes_of(problem):
+                rows = problem[problem["size"].isna() | (problem["size"] == size)].drop_duplicates(
+                    "method", keep="last"
+                )
                 rows = rows.set_index("method").loc[in_order(rows["method"])]
                 title = f"{dataset}, {network}{of_size(size)}"
                 mean, sd = rows["mean"].to_numpy(dtype=float), rows["sd"].fillna(0).to_numpy(dtype=float)

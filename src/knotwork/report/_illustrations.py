@@ -14,8 +14,15 @@ from knotwork._checks import argument_error
 from knotwork.encoders import make_encoder
 from knotwork.report._style import Theme, clean_axes, new_figure, new_panels, theme_of
 
-__all__ = ["Fit", "FitPanel", "draw_bases", "draw_encoded_value", "draw_features", "draw_fits",
-           "draw_scatter"]  # fmt: skip
+__all__ = [
+    "FitPanel",
+    "FittedCurve",
+    "draw_bases",
+    "draw_encoded_value",
+    "draw_features",
+    "draw_fits",
+    "draw_scatter",
+]  # fmt: skip
 
 PANELS = {
     "PLE": "piecewise-linear ramps, edges at splits of a tree",
@@ -192,7 +199,7 @@ def _draw_family(axes: Axes, bars: Axes, column: Floats, *, family: str, x: floa
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
+class FittedCurve:
     """A fitted curve.
 
     Parameters
@@ -222,7 +229,7 @@ class FitPanel:
         Points at which curves are evaluated, and the true curve there.
     x, y : ndarray of shape (n,)
         The data that the curves are fitted to.
-    fits : list of Fit
+    fits : list of FittedCurve
         The fits.
     """
 
@@ -232,7 +239,7 @@ class FitPanel:
     truth: Floats
     x: Floats
     y: Floats
-    fits: list[Fit]
+    fits: list[FittedCurve]
 
 
 def draw_fits(panels: Sequence[FitPanel], *, edges: npt.ArrayLike = (), dark: bool = False) -> Figure:

@@ -109,8 +109,8 @@ def lead_picture(tables: Sequence[RankTable]) -> Picture | None:
             for gid in (f"lead-{p}-{i}", f"lead-{p}-{i}-name"):
                 titles[gid], methods[gid] = title, method
     best = "; ".join(f"{table.label}: {enumerate_words(table.best)} {table.ranks.min():.2f}" for table in tested)
-    counts = {len(table.blocks) for table in tested}
-    over = f"over {min(counts)} to {max(counts)} blocks" if len(counts) > 1 else f"over {counts.pop()} blocks"
+    counts = {len(table.problems) for table in tested}
+    over = f"over {min(counts)} to {max(counts)} problems" if len(counts) > 1 else f"over {counts.pop()} problems"
     detail = "Bold lines lead at a size." if by_size else "Lines are bootstrap intervals of 95 %."
     return Picture(
         "opening",

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from knotwork._files import write_together
 from knotwork.report._style import PHONE, dark_svg, darken, inline_svg, natural_width, svg_text
-from knotwork.report._tables import Table
+from knotwork.report._tables import ReportTable
 
 __all__ = ["Picture", "ReportFiles", "Section", "page_template", "save_figure", "shown_picture"]
 
@@ -77,14 +77,14 @@ class Section:
     ----------
     title : str
         Its heading.
-    content : sequence of str, Table, Picture, Section or None
+    content : sequence of str, ReportTable, Picture, Section or None
         Sentences, tables, figures and subsections, in the order of the page; None is skipped. Tables and figures are
         also written to files. A subsection without a title shows its content side by side.
     name : str, default=""
         Address of the section within the page, such as ``"weather"``, unique in a report; by default its title.
     folded : bool, default=False
         Whether a subsection is closed until a reader opens it.
-    files : sequence of Table or Picture, default=()
+    files : sequence of ReportTable or Picture, default=()
         Tables and figures that are written to files only.
 
     Examples
@@ -96,10 +96,10 @@ class Section:
     content: "Sequence[Content]"
     name: str = ""
     folded: bool = False
-    files: Sequence[Table | Picture] = ()
+    files: Sequence[ReportTable | Picture] = ()
 
 
-Content = str | Table | Picture | Section | tuple[str, Any] | None
+Content = str | ReportTable | Picture | Section | tuple[str, Any] | None
 """Content of a section; a pair is a kind of item that the template of reports defines, with its data."""
 
 
@@ -125,7 +125,7 @@ class ReportFiles:
         contents = {**self._contents, page: text.encode()}
         write_together({path: partial(_write_bytes, content) for path, content in contents.items()})
 
-    def table(self, table: Table) -> Table:
+    def table(self, table: ReportTable) -> ReportTable:
         """Add a table as Markdown, LaTeX and CSV."""
         name = _safe(self.prefix + table.name)
         for ending, text in (("md", table.to_markdown()), ("tex", table.to_latex()), ("csv", table.to_csv())):
@@ -157,7 +157,7 @@ class ReportFiles:
         """Return the kind of an item, and its data for the template."""
         shown: tuple[str, Any]
         match item:
-            case Table():
+            case ReportTable():
                 shown = "table", self.table(item)
             case Picture():
                 shown = "picture", self.picture(item)

@@ -15,7 +15,7 @@ from knotwork.report._aggregate import LEVEL, SCORES, RankTable, file_name, in_o
 from knotwork.stats import compare_folds, wins
 from knotwork.training import METRICS
 
-__all__ = ["MISSING", "Cell", "Table", "average_rank_table", "browse_table", "dataset_table", "detail_table",
+__all__ = ["MISSING", "Cell", "ReportTable", "average_rank_table", "browse_table", "dataset_table", "detail_table",
            "fold_scores", "fold_table", "format_number", "grid_name", "grid_table", "mark_best", "metric_table",
            "number_cells", "win_table"]  # fmt: skip
 
@@ -73,7 +73,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Table:
+class ReportTable:
     """A table with a caption; every row has a cell for each column.
 
     Parameters
@@ -185,7 +185,7 @@ def _number(value: float | None) -> str:
     return "" if value is None or not np.isfinite(value) else repr(float(value))
 
 
-def dataset_table(summary: pd.DataFrame, task: str, *, size: int | None) -> Table:
+def dataset_table(summary: pd.DataFrame, task: str, *, size: int | None) -> ReportTable:
     """Return the scores on every data set and network, mean and standard deviation over folds, the best in bold.
 
     Scores that lack a fold have a star and are never bold. Methods without a size are repeated in the rows of every
@@ -198,15 +198,15 @@ def dataset_table(summary: pd.DataFrame, task: str, *, size: int | None) -> Tabl
     sized = of_task[of_task["size"].notna()]
     elsewhere = set(zip(sized["network"], sized["dataset"], strict=True))
     rows = []
-    for (network, dataset), block in part.groupby(["network", "dataset"]):
-        if size is not None and block["size"].isna().all() and (network, dataset) in elsewhere:
+    for (network, dataset), problem in part.groupby(["network", "dataset"]):
+        if size is not None and problem["size"].isna().all() and (network, dataset) in elsewhere:
             continue
-        by_method = {row.method: row for row in block.itertuples()}
+        by_method = {row.method: row for row in problem.itertuples()}
         cells = [_score_cell(by_method.get(method)) for method in methods]
         best = mark_best(cells, lower_is_better=metric.lower_is_better)
         rows.append([Cell(str(dataset)), Cell(str(network)), *best])
     of_size = "" if size is None else f" for size {size}"
-    return Table(
+    return ReportTable(
         file_name("scores", task, size),
         f"{task.capitalize()} results{of_size}",
         f"{metric.label} ({metric.direction}), mean ± standard deviation over folds; "
@@ -216,8 +216,8 @@ def dataset_table(summary: pd.DataFrame, task: str, *, size: int | None) -> Tabl
     )
 
 
-def metric_table(frame: pd.DataFrame, task: str) -> Table:
-    """Return the mean over folds and seeds of every recorded metric of a task, of each method on each block."""
+def metric_table(frame: pd.DataFrame, task: str) -> ReportTable:
+    """Return the mean over folds and seeds of every recorded metric of a task, of each method on each problem."""
     rows = frame[(frame["task"] == task) & (frame["status"] == "ok")]
     metrics = {
         metric.name: metric.label
@@ -226,7 +226,7 @@ def metric_table(frame: pd.DataFrame, task: str) -> Table:
     }
     keys = ["dataset", "network", "method", "size"]
     means = rows.groupby(keys, dropna=False, sort=False)[list(metrics)].mean().reset_index()
-    return Table(
+    return ReportTable(
         f"metrics_{task}",
         f"All metrics, {task}",
         f"Means over folds of all recorded metrics of {task} are in tables/metrics_{task}.csv: "
@@ -240,7 +240,7 @@ def metric_table(frame: pd.DataFrame, task: str) -> Table:
     )  # fmt: skip
 
 
-def browse_table(summary: pd.DataFrame) -> Table:
+def browse_table(summary: pd.DataFrame) -> ReportTable:
     """Return the scores of all tasks and sizes in one table, to sort and filter; bold as in `dataset_table`."""
     methods = in_order(summary["method"].unique())
     rows = []
@@ -251,7 +251,7 @@ def browse_table(summary: pd.DataFrame) -> Table:
             for row in table.rows:
                 cells = dict(zip(table.columns, row, strict=True))
                 rows.append([row[0], Cell(task), row[1], label, *(cells.get(method, Cell()) for method in methods)])
-    return Table(
+    return ReportTable(
         "scores",
         "Scores by data set",
         "NRMSE for regression (lower is better), AUC for classification (higher is better); mean ± standard deviation "
@@ -269,7 +269,7 @@ def _score_cell(row: Any) -> Cell:
     return Cell("failed" if row.n == 0 else "", float(row.mean), float(row.sd), note=note)
 
 
-def fold_table(frame: pd.DataFrame) -> Table:
+def fold_table(frame: pd.DataFrame) -> ReportTable:
     """Return the score of every fold and random seed, a row per network; the frame is as from `read_records`."""
     scored = frame[frame["score"].notna()]
     order = {method: place for place, method in enumerate(in_order(scored["method"].unique()))}
@@ -284,7 +284,7 @@ def fold_table(frame: pd.DataFrame) -> Table:
             *(ordered[name].tolist() for name in names), strict=True
         )
     ]  # fmt: skip
-    return Table(
+    return ReportTable(
         "folds",
         "Scores by fold",
         "NRMSE for regression (lower is better), AUC for classification (higher is better).",
@@ -293,38 +293,38 @@ def fold_table(frame: pd.DataFrame) -> Table:
     )
 
 
-def fold_scores(table: Table) -> list[dict[str, Any]]:
+def fold_scores(table: ReportTable) -> list[dict[str, Any]]:
     """Return the scores of `fold_table` for the script of a page: a dict per data set and backbone."""
-    blocks: dict[tuple[str, ...], dict[str, Any]] = {}
+    problems: dict[tuple[str, ...], dict[str, Any]] = {}
     for row in table.rows:
         dataset, task, network, size, method, _, _, score = row
         names = (dataset.text, task.text, network.text)
         metric = SCORES[task.text]
-        block = blocks.setdefault(
+        problem = problems.setdefault(
             names,
             {"dataset": names[0], "backbone": names[2], "score": f"{metric.label}, {metric.direction}", "sizes": {}},
         )
-        folds = block["sizes"].setdefault(size.text or f"{size.value:.0f}", {}).setdefault(method.text, [])
+        folds = problem["sizes"].setdefault(size.text or f"{size.value:.0f}", {}).setdefault(method.text, [])
         folds.append(float(f"{score.value:.5g}"))
-    return list(blocks.values())
+    return list(problems.values())
 
 
-def average_rank_table(tables: Sequence[RankTable]) -> Table:
+def average_rank_table(tables: Sequence[RankTable]) -> ReportTable:
     """Return the average ranks of one task from the tables of its sizes, by method, the best of each size in bold.
 
-    Ranks over blocks come first; if data sets have several, ranks over data sets follow.
+    Ranks over problems come first; if data sets have several, ranks over data sets follow.
     """
     methods = in_order([method for table in tables for method in table.methods])
     columns = [_rank_column(table, table.ranks, methods) for table in tables]
     heads = [name_size(table.size) for table in tables]
-    several = [table for table in tables if len(table.datasets) < len(table.blocks)]
+    several = [table for table in tables if len(table.datasets) < len(table.problems)]
     columns += [_rank_column(table, table.dataset_ranks, methods) for table in several]
     heads += [f"{name_size(table.size)}, data sets" for table in several]
-    caption = f"Lower is better. Blocks: {_counts(tables, [len(table.blocks) for table in tables])}."
+    caption = f"Lower is better. Problems: {_counts(tables, [len(table.problems) for table in tables])}."
     if several:
         n_sets = _counts(several, [len(table.datasets) for table in several])
         caption += f" Data sets, each of which counts once: {n_sets}."
-    return Table(
+    return ReportTable(
         f"average_ranks_{tables[0].task}",
         f"Average ranks, {tables[0].task}",
         caption,
@@ -345,7 +345,7 @@ def _counts(tables: Sequence[RankTable], counts: list[int]) -> str:
     return ", ".join(f"{count} ({name_size(table.size)})" for count, table in zip(counts, tables, strict=True))
 
 
-def detail_table(table: RankTable) -> Table:
+def detail_table(table: RankTable) -> ReportTable:
     """Return the rank of each method with its interval, first places, and the comparison with the best."""
     signed = table.metric.errors(table.scores)
     first = np.count_nonzero(signed == signed.min(axis=1, keepdims=True), axis=0)
@@ -356,11 +356,11 @@ def detail_table(table: RankTable) -> Table:
          *(number_cells([end[i] for end in ends], 2) or [Cell(), Cell()]), *number_cells([first[i]], 0), *compared[i]]
         for i in table.order
     ]  # fmt: skip
-    return Table(
+    return ReportTable(
         file_name("ranks", table.task, table.size),
         f"Ranks in detail, {table.label[0].lower()}{table.label[1:]}",
-        f"Average rank over {len(table.blocks)} blocks with a bootstrap interval of 95 % ({len(table.datasets)} data "
-        "sets are resampled), and blocks in which the method is first (ties count for each). Difference from "
+        f"Average rank over {len(table.problems)} problems with a bootstrap interval of 95 % ({len(table.datasets)} "
+        "data sets are resampled), and problems in which the method is first (ties count for each). Difference from "
         f"{table.methods[table.order[0]]} in percent of the mean error of the methods, averaged by data set, with a "
         "95 % interval (t, each by itself); p-value of the signed-rank test over data sets, corrected by Holm for all "
         f"pairs; whether the method is significantly worse ({LEVEL}).",
@@ -383,17 +383,17 @@ def _compared(table: RankTable) -> list[list[Cell]]:
     return cells
 
 
-def win_table(table: RankTable) -> Table:
-    """Return wins, ties and losses of each method (row) against each other one (column) over the blocks."""
+def win_table(table: RankTable) -> ReportTable:
+    """Return wins, ties and losses of each method (row) against each other one (column) over the problems."""
     counts = wins(table.scores, lower_is_better=table.metric.lower_is_better)
     rows = []
     for i in table.order:
         cells = [Cell("·") if i == j else Cell("/".join(map(str, counts[i, j].tolist()))) for j in table.order]
         rows.append([Cell(table.methods[i]), *cells])
-    return Table(
+    return ReportTable(
         file_name("wins", table.task, table.size),
         f"Wins, {table.label[0].lower()}{table.label[1:]}",
-        f"Wins/ties/losses of the row against the column over {len(table.blocks)} blocks.",
+        f"Wins/ties/losses of the row against the column over {len(table.problems)} problems.",
         ["method", *(table.methods[j] for j in table.order)],
         rows,
     )
@@ -404,7 +404,7 @@ def grid_name(dataset: str, network: str) -> str:
     return f"grid_{dataset}_{network}".replace(" ", "_").replace("(", "").replace(")", "")
 
 
-def grid_table(summary: pd.DataFrame, dataset: str, *, network: str) -> Table:
+def grid_table(summary: pd.DataFrame, dataset: str, *, network: str) -> ReportTable:
     """Return the scores of one data set and network by method and size, the best of all in bold.
 
     The first column is for methods without a size.
@@ -418,7 +418,7 @@ def grid_table(summary: pd.DataFrame, dataset: str, *, network: str) -> Table:
     flat = [_score_cell(scores.get((method, size))) for method in methods for size in sizes]
     flat = mark_best(flat, lower_is_better=SCORES[task].lower_is_better)
     n = len(sizes)
-    return Table(
+    return ReportTable(
         grid_name(dataset, network),
         f"Scores by size, {dataset}, {network}",
         f"{SCORES[task].label} ({SCORES[task].direction}), mean ± standard deviation over folds and seeds; the best "

@@ -13,7 +13,7 @@ from sklearn.metrics import roc_auc_score
 from knotwork.datasets import SYNTHETIC, illustration_curve, illustration_probability, load_dataset
 from knotwork.report._aggregate import SCORES, in_order
 from knotwork.report._figures import LearningCurve, draw_knot_trajectories, draw_learning_curves
-from knotwork.report._illustrations import Fit, FitPanel, draw_fits, draw_scatter
+from knotwork.report._illustrations import FitPanel, FittedCurve, draw_fits, draw_scatter
 from knotwork.report._page import Picture
 from knotwork.study import PLANS, load_curves, load_histories, load_knot_paths, load_plan
 
@@ -59,15 +59,15 @@ def load_traces(folder: Path) -> Traces:
 def learning_picture(frame: pd.DataFrame, histories: pd.DataFrame, task: str) -> Picture | None:
     """Return the learning curves of all methods on one data set, network, size and fold; None without histories.
 
-    The block is the first, by name, of those with the most methods.
+    The problem is the first, by name, of those with the most methods.
     """
     kept = frame[(frame["task"] == task) & frame["score"].notna() & frame["key"].isin(histories["key"].unique())]
     if not len(kept):
         return None
     smallest = kept["size"].min()
     kept = kept[kept["size"].isna() | (kept["size"] == smallest)]
-    blocks = kept.groupby(["dataset", "network", "fold", "seed"])["method"].nunique()
-    dataset, network, fold, seed = blocks.index[int(np.argmax(blocks.to_numpy()))]
+    problems = kept.groupby(["dataset", "network", "fold", "seed"])["method"].nunique()
+    dataset, network, fold, seed = problems.index[int(np.argmax(problems.to_numpy()))]
     chosen = kept[(kept["dataset"] == dataset) & (kept["network"] == network)]
     chosen = chosen[(chosen["fold"] == fold) & (chosen["seed"] == seed)].drop_duplicates("method").set_index("method")
     curves = []
@@ -180,7 +180,7 @@ def fit_picture(frame: pd.DataFrame, curves: pd.DataFrame) -> Picture | None:
             values = curve["value"].to_numpy(dtype=float)
             known = noiseless_scores(task, TRUTHS[dataset](grid), values)
             note = ", ".join(f"{name} {score:.4f}" for name, score in known.items())
-            fits.append(Fit(method, values, note))
+            fits.append(FittedCurve(method, values, note))
             notes.append(f"{task}, {method}: {note}; {SCORES[task].label} of test rows {scores[method]:.4f}")
         table = load_dataset(dataset)
         ylabel = "y" if task == "regression" else "probability of class 1"

@@ -8,8 +8,8 @@ import pandas as pd
 
 from knotwork.datasets import DATASETS
 from knotwork.report._aggregate import LEVEL, SCORES, RankTable
-from knotwork.report._tables import Cell, Table, format_number
-from knotwork.stats import block_correlation
+from knotwork.report._tables import Cell, ReportTable, format_number
+from knotwork.stats import problem_correlation
 from knotwork.study._provenance import PROVENANCE
 
 __all__ = ["Failure", "Finding", "checksum_table", "describe_best", "describe_dependence", "describe_gaps",
@@ -87,7 +87,7 @@ def describe_ranks(table: RankTable) -> Finding:
 
 
 def _over(table: RankTable) -> str:
-    return f"among {len(table.methods)} methods over {_count(len(table.blocks), 'block')}"
+    return f"among {len(table.methods)} methods over {_count(len(table.problems), 'problem')}"
 
 
 def _count(n: int, word: str) -> str:
@@ -106,7 +106,7 @@ def _outcome(table: RankTable) -> list[str]:
     if not table.has_tests:
         return [table.why_not]
     if not table.test.defined:
-        return ["All methods tie in every block, so there is nothing to test: no significant difference."]
+        return ["All methods tie in every problem, so there is nothing to test: no significant difference."]
     over = _count(len(table.datasets), "data set")
     if not table.differ.any():
         few = f": with {len(table.methods)} methods, {over} are too few for any."
@@ -122,10 +122,10 @@ def _outcome(table: RankTable) -> list[str]:
 
 
 def _numbers(table: RankTable) -> list[str]:
-    """Return the numbers of the tests over data sets and over blocks, and the methods that are worse than the best."""
+    """Return the test results over data sets and over problems, and the methods that are worse than the best."""
     if not table.has_tests or not table.test.defined:
         return []
-    test, blocks, k = table.test, table.block_test, len(table.methods)
+    test, problems, k = table.test, table.problem_test, len(table.methods)
     n_pairs, n_differ = k * (k - 1) // 2, int(table.differ.sum()) // 2
     sentences = [
         f"Over {_count(len(table.datasets), 'data set')}: Friedman chi² = {test.chi2:.1f}, Iman-Davenport F = "
@@ -138,8 +138,9 @@ def _numbers(table: RankTable) -> list[str]:
     if far and (near := table.not_worse()):
         sentences.append(f"Not significantly worse than {best}: {_with_ranks(table, near)}.")
     sentences.append(
-        f"Over {_count(len(table.blocks), 'block')}, as if they were independent: Friedman chi² = {blocks.chi2:.1f}, "
-        f"F = {blocks.F:.2f}, p {_p(blocks.p_F)}; Nemenyi's critical difference is {table.cd:.2f} at {LEVEL}."
+        f"Over {_count(len(table.problems), 'problem')}, as if they were independent: "
+        f"Friedman chi² = {problems.chi2:.1f}, F = {problems.F:.2f}, p {_p(problems.p_F)}; "
+        f"Nemenyi's critical difference is {table.cd:.2f} at {LEVEL}."
     )
     return sentences
 
@@ -157,16 +158,16 @@ def describe_dependence(tables: Sequence[RankTable]) -> list[str]:
     """Describe how similar the ranks of several networks on one data set are; empty if there is one network only."""
     values = []
     for table in tables:
-        groups = [dataset for dataset, _ in table.blocks]
+        groups = [dataset for dataset, _ in table.problems]
         if table.has_tests and len(table.datasets) < len(groups):
-            pair = [block_correlation(table.scores, groups, without_averages=flag) for flag in (False, True)]
+            pair = [problem_correlation(table.scores, groups, without_averages=flag) for flag in (False, True)]
             values += [pair] if None not in pair else []
     if not values:
         return []
     alike, specific = (_span([pair[i] for pair in values]) for i in (0, 1))
     return [
         f"On one data set, the ranks that two backbones give to the methods correlate by {alike} ({specific} without "
-        "the average rank of each method), so blocks that share a data set are not independent."
+        "the average rank of each method), so problems that share a data set are not independent."
     ]
 
 
@@ -193,7 +194,7 @@ def describe_variants(frame: pd.DataFrame) -> str | None:
     if frame["variant"].nunique() < 2:
         return None
     return (
-        "Variants of training of a network on a data set share a block, with their mean score: they are no further "
+        "Variants of training of a network on a data set share a problem, with their mean score: they are no further "
         "evidence on the methods."
     )
 
@@ -221,7 +222,7 @@ def _duration(seconds: float) -> str:
 
 
 def describe_gaps(tables: Sequence[RankTable], frame: pd.DataFrame) -> list[str]:
-    """Return sentences on results that cannot be computed, and on methods and blocks that are not ranked."""
+    """Return sentences on results that cannot be computed, and on methods and problems that are not ranked."""
     sentences = [f"There are no records of {task}." for task in ("regression", "classification")
             if task not in set(frame["task"])]  # fmt: skip
     reasons: dict[tuple[str, str], list[RankTable]] = {}
@@ -236,30 +237,30 @@ def describe_gaps(tables: Sequence[RankTable], frame: pd.DataFrame) -> list[str]
         if table.absent:
             verb = "is" if len(table.absent) == 1 else "are"
             sentences.append(f"{table.label}: {enumerate_words(table.absent)} {verb} not ranked, with complete scores "
-                        "in less than half of the blocks.")  # fmt: skip
+                        "in less than half of the problems.")  # fmt: skip
         if table.left_out:
-            blocks = _count(len(table.left_out), "block")
-            sentences.append(f"{table.label}: {blocks} left out of the ranks, incomplete: {_left_out(table)}.")
+            problems = _count(len(table.left_out), "problem")
+            sentences.append(f"{table.label}: {problems} left out of the ranks, incomplete: {_left_out(table)}.")
     return sentences
 
 
 def _left_out(table: RankTable, most: int = 5) -> str:
-    """Return the blocks that are not ranked, grouped by the methods that they lack, at most `most` of each."""
+    """Return the problems that are not ranked, grouped by the methods that they lack, at most `most` of each."""
     alike: dict[tuple[str, ...], list[str]] = {}
     for (dataset, network), lacked in table.left_out.items():
         alike.setdefault(tuple(lacked), []).append(f"{dataset} with {network}")
     sentences = []
-    for methods, blocks in alike.items():
-        more = [] if len(blocks) <= most else [f"{len(blocks) - most} more"]
+    for methods, problems in alike.items():
+        more = [] if len(problems) <= most else [f"{len(problems) - most} more"]
         lacking = enumerate_words(list(methods)) if len(methods) <= most else f"{len(methods)} methods"
-        sentences.append(f"{enumerate_words([*blocks[:most], *more])} (without {lacking})")
+        sentences.append(f"{enumerate_words([*problems[:most], *more])} (without {lacking})")
     return "; ".join(sentences[:most]) + (f"; and {len(sentences) - most} more" if len(sentences) > most else "")
 
 
-def describe_grids(summary: pd.DataFrame, blocks: Sequence[tuple[str, str]]) -> list[Finding]:
+def describe_grids(summary: pd.DataFrame, problems: Sequence[tuple[str, str]]) -> list[Finding]:
     """Describe data sets with many sizes: the best mean score, and the scores of methods without a size."""
     findings = []
-    for dataset, network in blocks:
+    for dataset, network in problems:
         part = summary[(summary["dataset"] == dataset) & (summary["network"] == network) & summary["complete"]]
         if not len(part):
             continue
@@ -315,7 +316,7 @@ def list_sources(frame: pd.DataFrame) -> list[tuple[str, str]]:
     return [*sources, ("random seeds", ", ".join(seeds[:_MOST_RUNS]) + more if seeds else "not recorded")]
 
 
-def checksum_table(frame: pd.DataFrame) -> Table:
+def checksum_table(frame: pd.DataFrame) -> ReportTable:
     """Return the SHA-256 of each data set, all if there are several, and its note in `knotwork.datasets.DATASETS`."""
     rows = []
     for (task, dataset), part in frame.groupby(["task", "dataset"]):
@@ -327,7 +328,7 @@ def checksum_table(frame: pd.DataFrame) -> Table:
         "SHA-256 of the data as read (several for one data set mean that not all networks saw the same data), and what "
         "the registry of data sets notes on it."
     )
-    return Table("data", "Data", caption, ["data set", "task", "SHA-256", "note"], rows)
+    return ReportTable("data", "Data", caption, ["data set", "task", "SHA-256", "note"], rows)
 
 
 def list_failures(frame: pd.DataFrame) -> list[Failure]:

@@ -1,13 +1,13 @@
-"""Statistics for comparing methods over many blocks: ranks, tests, critical differences, intervals.
+"""Statistics for comparing methods over many problems: ranks, tests, critical differences, intervals.
 
-Scores are an array with a row per block (a data set, or a data set with a backbone) and a column per method. The
-procedure of Demsar (2006) is `average_ranks`, then `friedman`, then `critical_difference` and `cliques`. Blocks must be
-independent: if several share a data set, use `relative_errors` and `average_blocks` first, so that each data set counts
-once, then `wilcoxon_holm` and `pairwise_cliques`.
+Scores are an array with a row per problem (a data set, or a data set with a backbone) and a column per method. The
+procedure of Demsar (2006) is `average_ranks`, then `friedman`, then `critical_difference` and `cliques`. Problems must
+be independent: if several share a data set, use `relative_errors` and `average_problems` first, so that each data set
+counts once, then `wilcoxon_holm` and `pairwise_cliques`.
 """
 
-from knotwork.stats._blocks import average_blocks, block_correlation, noise_floor, relative_errors
 from knotwork.stats._pairwise import FoldComparison, PairwiseResult, compare_folds, holm, wilcoxon_holm, wins
+from knotwork.stats._problems import average_problems, noise_floor, problem_correlation, relative_errors
 from knotwork.stats._ranking import (
     FriedmanResult,
     average_ranks,
@@ -18,7 +18,7 @@ from knotwork.stats._ranking import (
     ranks,
 )
 from knotwork.stats._resampling import CorrelationInterval, RankIntervals, bootstrap_ranks, spearman
-from knotwork.stats._scores import complete_blocks
+from knotwork.stats._scores import complete_problems
 
 __all__ = [
     "CorrelationInterval",
@@ -26,18 +26,18 @@ __all__ = [
     "FriedmanResult",
     "PairwiseResult",
     "RankIntervals",
-    "average_blocks",
+    "average_problems",
     "average_ranks",
-    "block_correlation",
     "bootstrap_ranks",
     "cliques",
     "compare_folds",
-    "complete_blocks",
+    "complete_problems",
     "critical_difference",
     "friedman",
     "holm",
     "noise_floor",
     "pairwise_cliques",
+    "problem_correlation",
     "ranks",
     "relative_errors",
     "spearman",

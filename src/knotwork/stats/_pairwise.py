@@ -39,13 +39,13 @@ class PairwiseResult:
 def wilcoxon_holm(scores: npt.ArrayLike, lower_is_better: bool = True, *, control: int | None = None) -> PairwiseResult:
     """Compare pairs of methods by Wilcoxon's signed-rank test with Holm's correction.
 
-    Blocks in which the two methods tie are dropped (SciPy's ``zero_method="wilcox"``); if they tie in all blocks, p is
-    1. Missing and infinite scores and a single block raise an error.
+    Problems in which the two methods tie are dropped (SciPy's ``zero_method="wilcox"``); if they tie in all problems, p
+    is 1. Missing and infinite scores and a single problem raise an error.
 
     Parameters
     ----------
-    scores : array-like of shape (n_blocks, n_methods)
-        One row per block, one column per method; at least 2 of each.
+    scores : array-like of shape (n_problems, n_methods)
+        One row per problem, one column per method; at least 2 of each.
     lower_is_better : bool, default=True
         Whether low scores are good. The directions depend on it, the p-values do not.
     control : int, optional
@@ -60,11 +60,11 @@ def wilcoxon_holm(scores: npt.ArrayLike, lower_is_better: bool = True, *, contro
     Notes
     -----
     W is the smaller of two sums: the ranks of positive and of negative differences, where ties share the average rank.
-    With up to 50 remaining blocks, ``p = min(1, 2 P(W' <= W))`` is exact, where W' is the sum of a random subset of the
-    same ranks, each included with probability 1/2. SciPy gives the same value without ties, and with ties for up to 13
-    blocks. With more than 50 blocks, p is SciPy's normal approximation.
-    The smallest p-value that n blocks can give is ``2 ** (1 - n)``: with M pairs, none is significant at 0.05 unless
-    ``M * 2 ** (1 - n)`` is below 0.05. `holm` corrects for the number of pairs.
+    With up to 50 remaining problems, ``p = min(1, 2 P(W' <= W))`` is exact, where W' is the sum of a random subset of
+    the same ranks, each included with probability 1/2. SciPy gives the same value without ties, and with ties for up to
+    13 problems. With more than 50 problems, p is SciPy's normal approximation. The smallest p-value that n problems can
+    give is ``2 ** (1 - n)``: with M pairs, none is significant at 0.05 unless ``M * 2 ** (1 - n)`` is below 0.05.
+    `holm` corrects for the number of pairs.
 
     Examples
     --------
@@ -72,7 +72,7 @@ def wilcoxon_holm(scores: npt.ArrayLike, lower_is_better: bool = True, *, contro
     >>> float(result.adjusted[0, 1]), int(result.direction[0, 1])
     (0.0625, 1)
     """
-    table = read_scores(scores, min_blocks=2)
+    table = read_scores(scores, min_problems=2)
     signed = -table if check_bool(lower_is_better, "lower_is_better") else table
     k = table.shape[1]
     if control is not None:
@@ -155,14 +155,14 @@ def holm(p_values: npt.ArrayLike) -> Floats:
 
 
 def wins(scores: npt.ArrayLike, *, lower_is_better: bool = True, tolerance: float = 0.0) -> npt.NDArray[np.int64]:
-    """Count for each pair of methods the blocks in which the first wins, ties and loses.
+    """Count for each pair of methods the problems in which the first wins, ties and loses.
 
     Missing and infinite scores raise an error.
 
     Parameters
     ----------
-    scores : array-like of shape (n_blocks, n_methods)
-        One row per block, one column per method; at least 1 block and 2 methods.
+    scores : array-like of shape (n_problems, n_methods)
+        One row per problem, one column per method; at least 1 problem and 2 methods.
     lower_is_better : bool, default=True
         Whether the lower score wins.
     tolerance : float, default=0.0
@@ -171,7 +171,7 @@ def wins(scores: npt.ArrayLike, *, lower_is_better: bool = True, tolerance: floa
     Returns
     -------
     ndarray of shape (n_methods, n_methods, 3)
-        ``[i, j]`` holds the numbers of blocks that i wins, ties and loses against j.
+        ``[i, j]`` holds the numbers of problems that i wins, ties and loses against j.
 
     Examples
     --------
@@ -271,7 +271,7 @@ def compare_folds(
     >>> comparison.best, comparison.difference.round(2)
     (0, array([0. , 1.1]))
     """
-    table = read_scores(scores, min_blocks=2)
+    table = read_scores(scores, min_problems=2)
     level, ratio = check_fraction(level, "level"), check_not_negative(test_to_train, "test_to_train")
     worse = table if check_bool(lower_is_better, "lower_is_better") else -table
     n_folds, n_methods = table.shape

@@ -1,4 +1,4 @@
-"""Ranks of methods within blocks, Friedman's test of them, and Nemenyi's critical difference."""
+"""Ranks of methods within problems, Friedman's test of them, and Nemenyi's critical difference."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,21 +17,21 @@ __all__ = ["FriedmanResult", "average_ranks", "cliques", "critical_difference", 
 
 
 def ranks(scores: npt.ArrayLike, lower_is_better: bool = True) -> Floats:
-    """Rank the methods in each block: 1 is the best, and methods that tie share the average of their ranks.
+    """Rank the methods in each problem: 1 is the best, and methods that tie share the average of their ranks.
 
     Scores tie only if they are exactly equal; round them first if small differences do not matter. Missing and infinite
     scores raise an error.
 
     Parameters
     ----------
-    scores : array-like of shape (n_blocks, n_methods)
-        One row per block, one column per method; at least 1 block and 2 methods.
+    scores : array-like of shape (n_problems, n_methods)
+        One row per problem, one column per method; at least 1 problem and 2 methods.
     lower_is_better : bool, default=True
         Whether rank 1 goes to the lowest score (errors) or to the highest (accuracies).
 
     Returns
     -------
-    ndarray of shape (n_blocks, n_methods)
+    ndarray of shape (n_problems, n_methods)
         Ranks from 1 to n_methods, multiples of a half; each row has the sum ``n_methods * (n_methods + 1) / 2``.
 
     Examples
@@ -46,12 +46,12 @@ def ranks(scores: npt.ArrayLike, lower_is_better: bool = True) -> Floats:
 
 
 def average_ranks(scores: npt.ArrayLike, lower_is_better: bool = True) -> Floats:
-    """Return the average rank of each method over the blocks; parameters as in `ranks`.
+    """Return the average rank of each method over the problems; parameters as in `ranks`.
 
     Returns
     -------
     ndarray of shape (n_methods,)
-        Averages of the columns of `ranks`. They do not depend on the order of the blocks, to the last bit.
+        Averages of the columns of `ranks`. They do not depend on the order of the problems, to the last bit.
 
     Examples
     --------
@@ -73,13 +73,13 @@ class FriedmanResult:
     p : float or None
         Its p-value, from the chi-square distribution with k - 1 degrees of freedom.
     F : float or None
-        Iman and Davenport's statistic; infinite if all blocks rank the methods identically.
+        Iman and Davenport's statistic; infinite if all problems rank the methods identically.
     p_F : float or None
         Its p-value, from the F distribution with k - 1 and (k - 1)(n - 1) degrees of freedom.
     k : int
         Number of methods.
     n : int
-        Number of blocks.
+        Number of problems.
     """
 
     chi2: float | None
@@ -91,13 +91,13 @@ class FriedmanResult:
 
     @property
     def defined(self) -> bool:
-        """Whether the test is defined: it is not if all methods tie in every block and ties are corrected for."""
+        """Whether the test is defined: it is not if all methods tie in every problem and ties are corrected for."""
         return self.chi2 is not None
 
     def __str__(self) -> str:
-        size = f"{self.k} methods, {self.n} blocks"
+        size = f"{self.k} methods, {self.n} problems"
         if not self.defined:
-            return f"Friedman test not defined: all methods tie in every block ({size})"
+            return f"Friedman test not defined: all methods tie in every problem ({size})"
         return (
             f"Friedman test: chi2 = {self.chi2:.4g}, p = {self.p:.3g}; "
             f"Iman-Davenport F = {self.F:.4g}, p = {self.p_F:.3g} ({size})"
@@ -107,14 +107,14 @@ class FriedmanResult:
 def friedman(scores: npt.ArrayLike, *, tie_correction: bool = True) -> FriedmanResult:
     """Test whether all methods have the same average rank.
 
-    The result does not depend on whether low or high scores are better. If all methods tie in every block, the test is
-    not defined: the statistics are None and ``defined`` is False (without the correction for ties, the statistic is 0).
-    Missing and infinite scores and a single block raise an error.
+    The result does not depend on whether low or high scores are better. If all methods tie in every problem, the test
+    is not defined: the statistics are None and ``defined`` is False (without the correction for ties, the statistic is
+    0). Missing and infinite scores and a single problem raise an error.
 
     Parameters
     ----------
-    scores : array-like of shape (n_blocks, n_methods)
-        One row per block, one column per method; at least 2 of each.
+    scores : array-like of shape (n_problems, n_methods)
+        One row per problem, one column per method; at least 2 of each.
     tie_correction : bool, default=True
         Whether to use the variance of the observed ranks, ties included, as SciPy and R do. Otherwise the variance of
         ranks without ties is used, as in Demsar's formula, and the test loses power.
@@ -126,7 +126,7 @@ def friedman(scores: npt.ArrayLike, *, tie_correction: bool = True) -> FriedmanR
 
     Notes
     -----
-    With ranks r_ij of method j = 1..k in block i = 1..n, R_j their sum over the blocks and c = (k + 1) / 2 the mean
+    With ranks r_ij of method j = 1..k in problem i = 1..n, R_j their sum over the problems and c = (k + 1) / 2 the mean
     rank, ``chi2 = (k - 1) S / T`` with ``S = sum_j (R_j - n c)^2`` and ``T = sum_ij (r_ij - c)^2``. Without ties T is
     n k (k^2 - 1) / 12, which gives the formula of Demsar (2006); this T is used if `tie_correction` is False.
     Iman and Davenport's statistic is ``F = (n - 1) chi2 / (n (k - 1) - chi2) = (n - 1) S / (n T - S)``.
@@ -139,11 +139,11 @@ def friedman(scores: npt.ArrayLike, *, tie_correction: bool = True) -> FriedmanR
     Examples
     --------
     >>> print(friedman([[1, 2, 3], [1, 3, 2], [1, 2, 3], [2, 1, 3]]))
-    Friedman test: chi2 = 4.5, p = 0.105; Iman-Davenport F = 3.857, p = 0.0837 (3 methods, 4 blocks)
+    Friedman test: chi2 = 4.5, p = 0.105; Iman-Davenport F = 3.857, p = 0.0837 (3 methods, 4 problems)
     """
-    table = read_scores(scores, min_blocks=2)
+    table = read_scores(scores, min_problems=2)
     n, k = table.shape
-    # Doubled ranks are integers, so that the sums below are exact and do not depend on the order of the blocks.
+    # Doubled ranks are integers, so that the sums below are exact and do not depend on the order of the problems.
     deviations = np.rint(2 * ranks(table)).astype(np.int64) - (k + 1)
     between = int((deviations.sum(axis=0) ** 2).sum())
     corrected = check_bool(tie_correction, "tie_correction")
@@ -158,14 +158,14 @@ def friedman(scores: npt.ArrayLike, *, tie_correction: bool = True) -> FriedmanR
 
 
 def critical_difference(k: int, n: int, alpha: float = 0.05) -> float:
-    """Return the smallest significant difference between average ranks of k methods over n blocks (Nemenyi).
+    """Return the smallest significant difference between average ranks of k methods over n problems (Nemenyi).
 
     Parameters
     ----------
     k : int
         Number of methods, at least 2.
     n : int
-        Number of blocks, at least 2.
+        Number of problems, at least 2.
     alpha : float, default=0.05
         Significance level over all pairs together, between 0 and 1.
 
@@ -186,7 +186,7 @@ def critical_difference(k: int, n: int, alpha: float = 0.05) -> float:
     1.25
     """
     k = check_int(k, "k", 2, "k is the number of methods.")
-    n = check_int(n, "n", 2, "n is the number of blocks.")
+    n = check_int(n, "n", 2, "n is the number of problems.")
     return _quantile(k, check_fraction(alpha, "alpha")) * sqrt(k * (k + 1) / (6 * n))
 
 

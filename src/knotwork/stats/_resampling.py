@@ -8,7 +8,7 @@ import numpy.typing as npt
 from scipy.stats import rankdata
 
 from knotwork._checks import argument_error, check_int
-from knotwork.stats._blocks import group_codes
+from knotwork.stats._problems import group_codes
 from knotwork.stats._ranking import ranks
 from knotwork.stats._scores import Floats, check_fraction, read_numbers, read_scores
 
@@ -25,7 +25,7 @@ class RankIntervals:
     Attributes
     ----------
     mean : ndarray of shape (n_methods,)
-        Average ranks over the given blocks.
+        Average ranks over the given problems.
     low, high : ndarray of shape (n_methods,)
         Ends of the confidence intervals.
     level : float
@@ -73,21 +73,21 @@ def bootstrap_ranks(
     seed: int = 0,
     lower_is_better: bool = True,
 ) -> RankIntervals:
-    """Return average ranks with percentile intervals, from blocks resampled with replacement.
+    """Return average ranks with percentile intervals, from problems resampled with replacement.
 
-    Whole blocks are resampled, so the scores of one block stay together. Blocks are assumed to be independent, and if
-    several share a data set, they are not: then give the data sets as `groups`, and the blocks of a data set stay
-    together too. Missing and infinite scores and a single block or group raise an error.
+    Whole problems are resampled, so the scores of one problem stay together. Problems are assumed to be independent,
+    and if several share a data set, they are not: then give the data sets as `groups`, and the problems of a data set
+    stay together too. Missing and infinite scores and a single problem or group raise an error.
 
     Parameters
     ----------
-    scores : array-like of shape (n_blocks, n_methods)
-        One row per block, one column per method; at least 2 of each.
-    groups : sequence of hashable of length n_blocks, optional
-        The group of each block; groups are drawn with replacement, each with all its blocks. By default each block is
-        drawn by itself.
+    scores : array-like of shape (n_problems, n_methods)
+        One row per problem, one column per method; at least 2 of each.
+    groups : sequence of hashable of length n_problems, optional
+        The group of each problem; groups are drawn with replacement, each with all its problems. By default each
+        problem is drawn by itself.
     n_resamples : int, default=10_000
-        Number of resamples, each of as many blocks, or groups, as there are.
+        Number of resamples, each of as many problems, or groups, as there are.
     level : float, default=0.95
         Confidence level of each interval, between 0 and 1.
     seed : int, default=0
@@ -106,7 +106,7 @@ def bootstrap_ranks(
     >>> intervals.low[0], intervals.high[0]
     (np.float64(1.0), np.float64(1.0))
     """
-    table = ranks(read_scores(scores, min_blocks=2), lower_is_better)
+    table = ranks(read_scores(scores, min_problems=2), lower_is_better)
     level = check_fraction(level, "level")
     names, codes = group_codes(range(len(table)) if groups is None else groups, len(table))
     n = len(names)

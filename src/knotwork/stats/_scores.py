@@ -8,57 +8,56 @@ import numpy.typing as npt
 
 from knotwork._checks import argument_error, listed, type_error
 
-__all__ = ["Floats", "check_fraction", "check_not_negative", "complete_blocks", "read_numbers", "read_scores"]
+__all__ = ["Floats", "check_fraction", "check_not_negative", "complete_problems", "read_numbers", "read_scores"]
 
 Floats = npt.NDArray[np.float64]
 
 
-def complete_blocks(scores: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-    """Return which blocks have a score of every method.
+def complete_problems(scores: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+    """Return which problems have a score of every method.
 
     A score is missing if it is NaN or None. Infinite scores count as present, although the functions that take scores
     raise an error for them.
 
     Parameters
     ----------
-    scores : array-like of shape (n_blocks, n_methods)
-        One row per block, one column per method.
+    scores : array-like of shape (n_problems, n_methods)
+        One row per problem, one column per method.
 
     Returns
     -------
-    ndarray of shape (n_blocks,)
+    ndarray of shape (n_problems,)
         True where no score is missing.
 
     Examples
     --------
     >>> import numpy as np
     >>> scores = np.array([[0.1, 0.2], [np.nan, 0.3]])
-    >>> scores[complete_blocks(scores)]
+    >>> scores[complete_problems(scores)]
     array([[0.1, 0.2]])
     """
-    present = ~np.isnan(_read_table(scores, min_blocks=1))
+    present = ~np.isnan(_read_table(scores, min_problems=1))
     return np.asarray(present.all(axis=1))
 
 
-def read_scores(scores: npt.ArrayLike, min_blocks: int = 1) -> Floats:
-    """Return scores as finite numbers of shape (n_blocks, n_methods), with at least `min_blocks` blocks."""
-    table = _read_table(scores, min_blocks)
+def read_scores(scores: npt.ArrayLike, min_problems: int = 1) -> Floats:
+    """Return scores as finite numbers of shape (n_problems, n_methods), with at least `min_problems` problems."""
+    table = _read_table(scores, min_problems)
     missing = np.isnan(table).any(axis=1)
     if missing.any():
         raise argument_error(
             "scores",
-            "have a score of every method in every block",
-            _Verbatim(f"NaN in block {listed(np.flatnonzero(missing).tolist())}"),
-            "Drop these blocks, scores[complete_blocks(scores)], or give the missing scores a value, such as that of "
-            "the worst method.",
+            "have a score of every method in every problem",
+            _Verbatim(f"NaN in problem {listed(np.flatnonzero(missing).tolist())}"),
+            "Drop these problems, scores[complete_problems(scores)], or fill in a score, such as the worst one.",
         )
     infinite = np.isinf(table).any(axis=1)
     if infinite.any():
         raise argument_error(
             "scores",
             "be finite",
-            _Verbatim(f"infinite values in block {listed(np.flatnonzero(infinite).tolist())}"),
-            "Replace them with a finite score that is worse than all others, or drop these blocks.",
+            _Verbatim(f"infinite values in problem {listed(np.flatnonzero(infinite).tolist())}"),
+            "Replace them with a finite score that is worse than all others, or drop these problems.",
         )
     return table
 
@@ -98,22 +97,22 @@ def _as_float(value: Any, name: str, requirement: str) -> float:
     return float(value)
 
 
-def _read_table(scores: npt.ArrayLike, min_blocks: int) -> Floats:
+def _read_table(scores: npt.ArrayLike, min_problems: int) -> Floats:
     table = _as_floats(scores, "scores")
     if table.ndim != 2:
         raise argument_error(
             "scores",
-            "be two-dimensional, (n_blocks, n_methods)",
+            "be two-dimensional, (n_problems, n_methods)",
             _Verbatim(f"shape {table.shape}"),
-            "Put a block in each row and a method in each column.",
+            "Put a problem in each row and a method in each column.",
         )
     if table.shape[1] < 2:
         raise argument_error(
             "scores", "have at least 2 methods", _Verbatim(f"shape {table.shape}"), "Each column is a method."
         )
-    if table.shape[0] < min_blocks:
-        blocks = f"at least {min_blocks} block{'s' if min_blocks > 1 else ''}"
-        raise argument_error("scores", f"have {blocks}", _Verbatim(f"shape {table.shape}"), "Each row is a block.")
+    if table.shape[0] < min_problems:
+        problems = f"at least {min_problems} problem{'s' if min_problems > 1 else ''}"
+        raise argument_error("scores", f"have {problems}", _Verbatim(f"shape {table.shape}"), "Each row is a problem.")
     return table
 
 

@@ -1,6 +1,6 @@
 """Scores of several networks on each data set: relative errors, averages by data set, and the noise of training.
 
-A test over data sets counts each of them once: `relative_errors`, then `average_blocks`, then a test of the result.
+A test over data sets counts each of them once: `relative_errors`, then `average_problems`, then a test of the result.
 """
 
 from collections.abc import Hashable, Sequence
@@ -15,24 +15,24 @@ from scipy.stats import rankdata
 from knotwork._checks import argument_error, check_int
 from knotwork.stats._scores import Floats, check_fraction, read_numbers, read_scores
 
-__all__ = ["average_blocks", "block_correlation", "group_codes", "noise_floor", "relative_errors"]
+__all__ = ["average_problems", "group_codes", "noise_floor", "problem_correlation", "relative_errors"]
 
 
 def relative_errors(errors: npt.ArrayLike) -> Floats:
-    """Divide the errors of each block by their mean, so that blocks with large errors do not outweigh others.
+    """Divide the errors of each problem by their mean, so that problems with large errors do not outweigh others.
 
-    Differences between columns are then relative to the error of the block: for two methods with errors a and b,
-    ``2 (a - b) / (a + b)``, which for small differences is the logarithm of the ratio. In a block where all errors are
-    0 all relative errors are 1. Missing, infinite and negative errors raise an error.
+    Differences between columns are then relative to the error of the problem: for two methods with errors a and b, ``2
+    (a - b) / (a + b)``, which for small differences is the logarithm of the ratio. In a problem where all errors are 0
+    all relative errors are 1. Missing, infinite and negative errors raise an error.
 
     Parameters
     ----------
-    errors : array-like of shape (n_blocks, n_methods)
-        Errors, 0 for a perfect prediction: NRMSE, or ``1 - AUC``. At least 1 block and 2 methods.
+    errors : array-like of shape (n_problems, n_methods)
+        Errors, 0 for a perfect prediction: NRMSE, or ``1 - AUC``. At least 1 problem and 2 methods.
 
     Returns
     -------
-    ndarray of shape (n_blocks, n_methods)
+    ndarray of shape (n_problems, n_methods)
         Relative errors; the mean of each row is 1.
 
     Examples
@@ -50,28 +50,28 @@ def relative_errors(errors: npt.ArrayLike) -> Floats:
     return relative
 
 
-def average_blocks(scores: npt.ArrayLike, groups: Sequence[Hashable]) -> tuple[list[Hashable], Floats]:
-    """Average the blocks of each group, such as those of several backbones on one data set.
+def average_problems(scores: npt.ArrayLike, groups: Sequence[Hashable]) -> tuple[list[Hashable], Floats]:
+    """Average the problems of each group, such as those of several backbones on one data set.
 
     Missing and infinite scores raise an error.
 
     Parameters
     ----------
-    scores : array-like of shape (n_blocks, n_methods)
-        One row per block, one column per method; at least 1 block and 2 methods.
-    groups : sequence of hashable, of length n_blocks
-        The group of each block.
+    scores : array-like of shape (n_problems, n_methods)
+        One row per problem, one column per method; at least 1 problem and 2 methods.
+    groups : sequence of hashable, of length n_problems
+        The group of each problem.
 
     Returns
     -------
     names : list of length n_groups
-        The groups, in the order of their first blocks.
+        The groups, in the order of their first problems.
     averages : ndarray of shape (n_groups, n_methods)
         Mean scores of each group.
 
     Examples
     --------
-    >>> average_blocks([[1, 2], [3, 4], [5, 5]], ["wine", "wine", "adult"])
+    >>> average_problems([[1, 2], [3, 4], [5, 5]], ["wine", "wine", "adult"])
     (['wine', 'adult'], array([[2., 3.],
            [5., 5.]]))
     """
@@ -86,39 +86,39 @@ def group_codes(groups: Sequence[Hashable], n: int) -> tuple[list[Hashable], npt
     """Return the distinct groups in the order of their first appearance, and the position of each entry's group."""
     labels = list(groups)
     if len(labels) != n:
-        raise argument_error("groups", f"have an entry for each of the {n} blocks", len(labels))
+        raise argument_error("groups", f"have an entry for each of the {n} problems", len(labels))
     places: dict[Hashable, int] = {}
     codes = [places.setdefault(label, len(places)) for label in labels]
     return list(places), np.array(codes, dtype=np.int64)
 
 
-def block_correlation(
+def problem_correlation(
     scores: npt.ArrayLike, groups: Sequence[Hashable], *, without_averages: bool = False
 ) -> float | None:
-    """Return how similar the ranks of the methods are in two blocks of the same group, on average.
+    """Return how similar the ranks of the methods are in two problems of the same group, on average.
 
-    Blocks of one group, such as three backbones on one data set, are independent only if this is 0. Then a test may
+    Problems of one group, such as three backbones on one data set, are independent only if this is 0. Then a test may
     count each of them; otherwise it counts the same evidence repeatedly, and its p-values are too small.
 
     Parameters
     ----------
-    scores : array-like of shape (n_blocks, n_methods)
-        One row per block, one column per method; at least 1 block and 2 methods.
-    groups : sequence of hashable, of length n_blocks
-        The group of each block.
+    scores : array-like of shape (n_problems, n_methods)
+        One row per problem, one column per method; at least 1 problem and 2 methods.
+    groups : sequence of hashable, of length n_problems
+        The group of each problem.
     without_averages : bool, default=False
-        Whether to subtract from each rank the average rank of its method over all blocks: what remains is the
+        Whether to subtract from each rank the average rank of its method over all problems: what remains is the
         similarity that is specific to a group.
 
     Returns
     -------
     float or None
-        Mean of the correlations of ranks (Spearman) over all pairs of blocks of the same group; None without pairs in
-        which both blocks have different ranks.
+        Mean of the correlations of ranks (Spearman) over all pairs of problems of the same group; None without pairs in
+        which both problems have different ranks.
 
     Examples
     --------
-    >>> block_correlation([[1, 2, 3], [4, 5, 6], [3, 2, 1]], ["wine", "wine", "adult"])
+    >>> problem_correlation([[1, 2, 3], [4, 5, 6], [3, 2, 1]], ["wine", "wine", "adult"])
     1.0
     """
     table = read_scores(scores)

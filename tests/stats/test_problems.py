@@ -37,27 +37,27 @@ def test_small_relative_differences_are_logarithms_of_ratios():
 
 def test_averages_of_groups_by_hand():
     scores = np.arange(12.0).reshape(4, 3) ** 2
-    names, actual = kw.stats.average_blocks(scores, ["b", "a", "b", "c"])
+    names, actual = kw.stats.average_problems(scores, ["b", "a", "b", "c"])
     assert names == ["b", "a", "c"]
     np.testing.assert_allclose(actual, [(scores[0] + scores[2]) / 2, scores[1], scores[3]])
 
 
-def test_correlation_of_blocks_agrees_with_scipy():
+def test_correlation_of_problems_agrees_with_scipy():
     scores = np.random.default_rng(1).integers(0, 6, size=(9, 7)).astype(float)
     groups = [0, 0, 0, 1, 1, 1, 2, 2, 2]
     pairs = [(i, j) for i, j in combinations(range(9), 2) if groups[i] == groups[j]]
     expected = np.mean([stats.spearmanr(scores[i], scores[j]).statistic for i, j in pairs])
-    assert kw.stats.block_correlation(scores, groups) == pytest.approx(expected)
+    assert kw.stats.problem_correlation(scores, groups) == pytest.approx(expected)
     ranks = stats.rankdata(scores, axis=1)
     rest = ranks - ranks.mean(axis=0)
     specific = np.mean([np.corrcoef(rest[i], rest[j])[0, 1] for i, j in pairs])
-    assert kw.stats.block_correlation(scores, groups, without_averages=True) == pytest.approx(specific)
+    assert kw.stats.problem_correlation(scores, groups, without_averages=True) == pytest.approx(specific)
 
 
-def test_correlation_of_blocks_is_not_defined_without_pairs():
-    assert kw.stats.block_correlation([[1, 2], [2, 1]], ["a", "b"]) is None
-    assert kw.stats.block_correlation([[1, 1], [2, 1]], ["a", "a"]) is None
-    assert kw.stats.block_correlation([[1, 2], [1, 2]], ["a", "a"], without_averages=True) is None
+def test_correlation_of_problems_is_not_defined_without_pairs():
+    assert kw.stats.problem_correlation([[1, 2], [2, 1]], ["a", "b"]) is None
+    assert kw.stats.problem_correlation([[1, 1], [2, 1]], ["a", "a"]) is None
+    assert kw.stats.problem_correlation([[1, 2], [1, 2]], ["a", "a"], without_averages=True) is None
 
 
 def test_the_noise_floor_by_hand():
@@ -94,10 +94,10 @@ def networks_on_data_sets(random, *, n_sets=13, n_methods=5, effect=0.0):
 
 
 def by_data_set(errors, groups):
-    return kw.stats.average_blocks(kw.stats.relative_errors(errors), groups)[1]
+    return kw.stats.average_problems(kw.stats.relative_errors(errors), groups)[1]
 
 
-def test_tests_over_data_sets_keep_their_level_and_tests_over_blocks_do_not():
+def test_tests_over_data_sets_keep_their_level_and_tests_over_problems_do_not():
     random = np.random.default_rng(0)
     n_repeats, false = 250, np.zeros(4)
     for _ in range(n_repeats):
@@ -111,7 +111,7 @@ def test_tests_over_data_sets_keep_their_level_and_tests_over_blocks_do_not():
         ]
     margin = 3 * np.sqrt(0.05 * 0.95 / n_repeats)
     assert (false[:2] / n_repeats < 0.05 + margin).all()
-    assert (false[2:] / n_repeats > 0.05 + 3 * margin).all(), "three blocks of one data set are not independent"
+    assert (false[2:] / n_repeats > 0.05 + 3 * margin).all(), "three problems of one data set are not independent"
 
 
 def test_a_real_effect_is_detected():
@@ -141,7 +141,10 @@ def test_intervals_by_data_set_cover_the_average_rank():
     ("call", "message"),
     [
         (lambda: kw.stats.relative_errors([[0.1, -0.1]]), "errors must be at least 0"),
-        (lambda: kw.stats.average_blocks([[1, 2]], ["a", "b"]), "groups must have an entry for each of the 1 blocks"),
+        (
+            lambda: kw.stats.average_problems([[1, 2]], ["a", "b"]),
+            "groups must have an entry for each of the 1 problems",
+        ),
         (lambda: kw.stats.noise_floor([0.1, np.nan], ["a", "b"]), "differences must be finite"),
         (lambda: kw.stats.noise_floor([0.1], ["a"], n_averaged=0), "n_averaged must"),
         (lambda: kw.stats.noise_floor([0.1], ["a"], level=1.0), "level must"),
