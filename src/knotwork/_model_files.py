@@ -17,10 +17,13 @@ from knotwork._checks import argument_error, printable
 from knotwork._files import write_atomically
 from knotwork.errors import PersistenceError
 
-__all__ = ["damaged", "most_values", "n_values", "open_model_file", "write_model_file"]
+__all__ = ["SCHEMA", "damaged", "most_values", "n_values", "open_model_file", "write_model_file"]
+
+SCHEMA = 7
+"""Version of the content of model files, the only one that can be read."""
 
 KEY, DIGEST = "knotwork", "sha256"
-"""Keys of the metadata of the file: the JSON, and its checksum, which files of earlier versions do not have."""
+"""Keys of the metadata of the file: the JSON, and its checksum."""
 
 LONGEST_JSON = 90_000_000
 """Readers of the format refuse headers of more than 100 MB."""
@@ -41,13 +44,13 @@ def write_model_file(
     path : str or Path
         The file.
     content : dict
-        Everything but the tensors, in types of JSON.
+        Everything but the tensors and the schema, in types of JSON.
     to_bytes : callable
         Returns the file in the safetensors format, given its metadata.
     n_bytes : int
         Size of all tensors.
     """
-    text = json.dumps(content, allow_nan=False)
+    text = json.dumps({"schema": SCHEMA, **content}, allow_nan=False)
     if len(text) > LONGEST_JSON or n_values(text) > most_values(n_bytes):
         raise PersistenceError(
             f"The estimator cannot be saved: its columns have too many categories, {len(text) / 1e6:.0f} MB of text. "
@@ -58,7 +61,7 @@ def write_model_file(
 
 
 @contextmanager
-def open_model_file(path: str | Path, framework: str, *, schema: int) -> Iterator[tuple[dict[str, Any], Any]]:
+def open_model_file(path: str | Path, framework: str) -> Iterator[tuple[dict[str, Any], Any]]:
     """Open a model file, and yield its content and the file of safetensors.
 
     Parameters
@@ -67,13 +70,11 @@ def open_model_file(path: str | Path, framework: str, *, schema: int) -> Iterato
         The file.
     framework : {"pt", "numpy"}
         What tensors are read as.
-    schema : int
-        The newest schema that can be read.
 
     Raises
     ------
     PersistenceError
-        If the file was not written by knotwork, is damaged, or was written by a newer version; a ValueError.
+        If the file was not written by knotwork, is damaged, or was written by another version; a ValueError.
     FileNotFoundError
         If the file does not exist.
     """
@@ -89,7 +90,7 @@ def open_model_file(path: str | Path, framework: str, *, schema: int) -> Iterato
 
     try:
         with safe_open(path, framework=framework) as file:
-            yield _read_json(path, file.metadata(), schema), file
+            yield _read_json(path, file.metadata()), file
     except SafetensorError as error:
         raise PersistenceError(
             f"{str(path)!r} is not a file of knotwork, or was damaged or cut short: {printable(str(error)[:400])}. "
@@ -146,13 +147,13 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _read_json(path: Path, metadata: Any, schema: int) -> dict[str, Any]:
-    """Return the JSON of a file, whose schema is one of those that can be read."""
+def _read_json(path: Path, metadata: Any) -> dict[str, Any]:
+    """Return the JSON of a file, whose schema is the present one."""
     if not isinstance(metadata, dict) or KEY not in metadata:
         raise PersistenceError(
             f"{str(path)!r} holds tensors, but no estimator of knotwork. Load a file that estimator.save has written."
         )
-    if not metadata.keys() <= {KEY, DIGEST} or metadata.get(DIGEST) not in (None, _digest(metadata[KEY])):
+    if metadata != {KEY: metadata[KEY], DIGEST: _digest(metadata[KEY])}:
         raise damaged(path, "its text was changed after it was saved.")
     if n_values(metadata[KEY]) > most_values(path.stat().st_size):
         raise damaged(path, "its header has too many values.")
@@ -162,11 +163,13 @@ def _read_json(path: Path, metadata: Any, schema: int) -> dict[str, Any]:
         raise damaged(path, error) from error
     if not isinstance(content, dict) or type(content.get("schema")) is not int or content["schema"] < 1:
         raise damaged(path, "it has no valid schema.")
-    if content["schema"] > schema:
+    if content["schema"] != SCHEMA:
         version = printable(str(content.get("version"))[:40])
+        is_older = content["schema"] < SCHEMA
+        step = "Fit the estimator again with this version, and save it." if is_older else "Update knotwork."
         raise PersistenceError(
-            f"{str(path)!r} was made by knotwork {version} with schema {content['schema']}; this is knotwork "
-            f"{knotwork.__version__}, which reads schemas up to {schema}. Update knotwork."
+            f"{str(path)!r} was written by {'an older' if is_older else 'a newer'} version, knotwork {version}, with "
+            f"schema {content['schema']}; knotwork {knotwork.__version__} reads schema {SCHEMA}. {step}"
         )
     return content
 

@@ -10,6 +10,7 @@ from safetensors.numpy import load_file, save_file
 
 import knotwork as kw
 from knotwork.errors import PersistenceError
+from tests.estimators.saved_cases import sealed
 
 RANDOM = np.random.default_rng(0)
 X = pd.DataFrame({"a": RANDOM.normal(size=150), "b": RANDOM.choice(["x", "y", "z"], 150), "c": RANDOM.normal(size=150)})
@@ -54,7 +55,7 @@ def rewritten(tmp_path, change):
     size = int.from_bytes(path.read_bytes()[:8], "little")
     content = json.loads(json.loads(path.read_bytes()[8 : 8 + size])["__metadata__"]["knotwork"])
     change(content, arrays)
-    save_file(arrays, path, {"knotwork": json.dumps(content)})
+    save_file(arrays, path, sealed(json.dumps(content)))
     return path
 
 

@@ -1,5 +1,6 @@
 """Small estimators to save, and files that are edited by hand."""
 
+import hashlib
 import json
 from dataclasses import replace
 
@@ -113,9 +114,9 @@ def read_file(path):
         return json.loads(file.metadata()["knotwork"]), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
 
 
-def epochs_from_0(histories):
-    """Return histories as they were saved up to schema 5, which counted the best epoch from 0."""
-    return [{**history, "best_epoch": history["best_epoch"] - 1} for history in histories]
+def sealed(text):
+    """Return the metadata of a model file."""
+    return {"knotwork": text, "sha256": hashlib.sha256(text.encode()).hexdigest()}
 
 
 def write_file(path, content, tensors):
@@ -123,4 +124,4 @@ def write_file(path, content, tensors):
     if isinstance(content, dict) and "checksum" in content:
         content["checksum"] = _checksum(tensors)
     text = content if isinstance(content, str) else json.dumps(content)
-    save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path, {"knotwork": text})
+    save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path, sealed(text))

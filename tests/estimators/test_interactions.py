@@ -10,9 +10,8 @@ from sklearn.base import clone
 
 import knotwork as kw
 from knotwork.errors import ArgumentError, ArgumentTypeError, PersistenceError
-from knotwork.estimators._saved_schemas import SCHEMA
 from knotwork.nn import InteractionConfig
-from tests.estimators.saved_cases import BACKBONES, epochs_from_0, read_file, write_file
+from tests.estimators.saved_cases import BACKBONES, read_file, write_file
 
 SHORT = kw.TrainingConfig(max_epochs=2)
 
@@ -186,19 +185,6 @@ def test_a_table_without_pairs(table):
 def test_more_pairs_than_there_are(table):
     model = make_model(interactions=99).fit(*table)
     assert len(model.interactions_[0]) == 6
-
-
-def test_files_before_interactions_are_read(table, tmp_path):
-    model = make_model().fit(*table)
-    model.save(tmp_path / "model")
-    content, tensors = read_file(tmp_path / "model")
-    assert content["schema"] == SCHEMA
-    del content["parameters"]["interactions"], content["pieces"][0]["interactions"]
-    content["histories"] = epochs_from_0(content["histories"])
-    write_file(tmp_path / "old", {**content, "schema": 4}, tensors)
-    loaded = kw.load(tmp_path / "old", device="cpu")
-    np.testing.assert_array_equal(loaded.predict(table[0]), model.predict(table[0]))
-    assert loaded.interactions is None
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,8 @@
 import copy
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from sklearn.base import clone
@@ -15,18 +13,14 @@ import knotwork
 from knotwork import TabularRegressor
 from knotwork.errors import PersistenceError
 from knotwork.estimators._persistence import save
-from knotwork.estimators._saved_schemas import SCHEMA
 from tests.estimators.saved_cases import (
     BACKBONES,
     SHORT,
-    epochs_from_0,
     fitted,
     mixed,
     of_all_backbones,
-    read_file,
     table,
     target,
-    write_file,
 )
 
 pytestmark = pytest.mark.filterwarnings("ignore::knotwork.errors.ColumnWarning")  # of constant columns
@@ -205,7 +199,6 @@ def test_torch_random_numbers_are_left_alone(tmp_path):
 
 @pytest.mark.slow
 def test_a_file_of_another_process(tmp_path):
-    """A process takes long to start; files of other processes are also those of test_saved_versions.py."""
     code = (
         "import sys; from tests.estimators.saved_cases import *; X = table(50, seed=2)\n"
         "model = fitted('IS-Q@5', 'resnet', kind='text'); model.save(sys.argv[1])\n"
@@ -215,93 +208,6 @@ def test_a_file_of_another_process(tmp_path):
     subprocess.run([sys.executable, "-c", code, str(path)], check=True)
     loaded = knotwork.load(path, device="cpu")
     np.testing.assert_allclose(loaded.predict_proba(table(50, seed=2)), np.load(f"{path}.npy"), rtol=1e-5, atol=1e-7)
-    assert read_file(path)[0]["schema"] == SCHEMA
-
-
-def test_a_file_of_schema_1():
-    """The file was written before members could have different encodings, together with these numbers."""
-    loaded = knotwork.load(Path(__file__).parent / "schema1.knotwork", device="cpu")
-    rows = pd.DataFrame({"age": [1.0, 40.0, None, 200.0], "town": ["Ulm", "Bonn", "Ulm", "Rome"]})
-    np.testing.assert_allclose(loaded.predict(rows), [83.643804, 83.02298665, 85.91926445, 85.87424054], rtol=1e-5)
-    np.testing.assert_allclose(loaded.feature_importances_, [2.7751229, 0.81283663], rtol=1e-5)
-    assert loaded.encoding_ == [{"age": "BS-Q@5"}] * 2
-    assert (loaded.weights_.tolist(), loaded.candidates_) == ([0.5, 0.5], [])
-
-
-OF_FIRST = (
-    "encoding", "backbone", "size", "n_members", "categories", "categorical", "validation_share", "training",
-    "random_state", "verbose", "class_weight",
-)  # fmt: skip
-"""Parameters of the estimators of version 0.1.0."""
-
-
-def schema_3(content, tensors):
-    """Return a file as it was written before objectives, and its tensors."""
-    new = ("objective", "n_targets", "residuals", "temperature", "calibration")
-    content = {name: value for name, value in content.items() if name not in new}
-    old = (*OF_FIRST, "effort", "time_limit")
-    content["parameters"] = {name: value for name, value in content["parameters"].items() if name in old}
-    return {**content, "schema": 3, "histories": epochs_from_0(content["histories"])}, {
-        name: tensor for name, tensor in tensors.items() if name != "residuals"
-    }
-
-
-def schema_2(content, tensors):
-    """Return a file as version 0.1.0 wrote it: one backbone for all networks, and fewer settings."""
-    content, tensors = schema_3(content, tensors)
-    new = ("beta2", "weight_average", "label_smoothing")
-    content = {**content, "schema": 2, "backbone": content["pieces"][0]["backbone"]}
-    content["parameters"] = {name: value for name, value in content["parameters"].items() if name in OF_FIRST}
-    for holder, name in ((content, "config"), (content["parameters"], "training")):
-        holder[name] = {setting: value for setting, value in holder[name].items() if setting not in new}
-    for name, later in (("pieces", ("backbone", "embedding")), ("candidates", ("backbone",))):
-        content[name] = [{key: value for key, value in each.items() if key not in later} for each in content[name]]
-    return content, tensors
-
-
-@pytest.mark.parametrize("encoding", ["BS-Q@6", "validated"])
-def test_a_file_of_schema_2(tmp_path, encoding):
-    model = fitted(encoding, "resnet", n_members=2)
-    model.save(tmp_path / "model")
-    content, tensors = read_file(tmp_path / "model")
-    write_file(tmp_path / "old", *schema_2(content, tensors))
-    assert_same(knotwork.load(tmp_path / "old", device="cpu"), model)
-
-
-@pytest.mark.parametrize("kind", ["number", "text"])
-def test_a_file_of_schema_3(tmp_path, kind):
-    model = fitted("BS-Q@6", "resnet", kind=kind)
-    model.save(tmp_path / "model")
-    write_file(tmp_path / "old", *schema_3(*read_file(tmp_path / "model")))
-    loaded = knotwork.load(tmp_path / "old", device="cpu")
-    assert_same(loaded, model)
-    if kind == "number":
-        with pytest.raises(AttributeError, match=r"saved by an earlier version. Fit again"):
-            loaded.predict_interval(table(5))
-    else:
-        assert loaded.temperature_ == 1.0
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("backbone", None), ("backbone", "resnet"), ("backbone", {"name": "mlp"}), ("pieces", [3]), ("config", []),
-     ("parameters", None), ("candidates", [1])],
-)  # fmt: skip
-def test_invalid_content_of_schema_2(tmp_path, name, value):
-    fitted("BS-Q@6", "resnet").save(tmp_path / "model")
-    content, tensors = read_file(tmp_path / "model")
-    content, tensors = schema_2(content, tensors)
-    write_file(tmp_path / "edited", {**content, name: value}, tensors)
-    with pytest.raises(PersistenceError, match="edited' is damaged"):
-        knotwork.load(tmp_path / "edited")
-
-
-@pytest.mark.parametrize("choices", [None, [], [["BS-Q"]], [["eval", 5]], [["BS-Q", 0]], [["BS-Q", 5], ["BS-Q", 5]]])
-def test_invalid_choices_of_schema_1(tmp_path, choices):
-    content, tensors = read_file(Path(__file__).parent / "schema1.knotwork")
-    write_file(tmp_path / "edited", {**content, "choices": choices}, tensors)
-    with pytest.raises(PersistenceError, match="edited' is damaged"):
-        knotwork.load(tmp_path / "edited")
 
 
 def test_an_estimator_that_cannot_be_saved_leaves_the_file_unchanged(tmp_path):

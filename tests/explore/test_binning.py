@@ -21,7 +21,7 @@ def test_rows_are_random_and_do_not_overlap(n_rows, expected):
 def test_few_values_are_exact():
     values = np.array([3.0, 1.0, 1.0, np.nan, 2.0, 9.0])
     column = BinnedColumn.from_values(values, n_training=5)
-    np.testing.assert_allclose(column.unscaled(column.centres), [1.0, 2.0, 3.0])
+    np.testing.assert_allclose(column.centres, [0.0, 0.5, 1.0])
     assert column.codes.tolist() == [2, 0, 0, MISSING, 1, 2]  # the held-out 9 is moved to the end of the range
 
 

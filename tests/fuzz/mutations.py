@@ -1,5 +1,6 @@
 """Damage to files: changes of bytes for any format, and edits of the header for files of safetensors."""
 
+import hashlib
 import json
 from collections.abc import Callable
 from typing import Any
@@ -124,8 +125,7 @@ def mutate_header(data: bytes, random: Generator, *, key: str) -> bytes:
     random : Generator
         Chooses the edits.
     key : str
-        Entry of the metadata that is itself JSON; most edits are made there. All other entries are removed, because
-        one of them may be a checksum.
+        Entry of the metadata that is itself JSON; most edits are made there. The checksum of it is kept valid.
     """
     stop = 8 + int.from_bytes(data[:8], "little")
     header = json.loads(data[8:stop])
@@ -137,6 +137,7 @@ def mutate_header(data: bytes, random: Generator, *, key: str) -> bytes:
         content = _edit(content, random)
     if inside:
         metadata[key] = json.dumps(content)
+    metadata["sha256"] = hashlib.sha256(metadata[key].encode()).hexdigest()
     header = {"__metadata__": metadata, **(tensors if inside else content)}
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)

@@ -89,11 +89,6 @@ class BinnedColumn:
         bars = np.histogram(distinct, n_bars, (edge, edge + n_bars * width), weights=column.weights)[0]
         return cls(column, centres, codes, n_training, bars.astype(np.intp), edge, width)
 
-    def unscaled(self, shares: FloatArray) -> FloatArray:
-        """Return numbers of [0, 1] in the units of the column."""
-        low, high = self.column.domain
-        return low * (1.0 - shares) + high * shares
-
     def scaled(self, values: FloatArray) -> FloatArray:
         """Return values in the units of the column as shares of its domain."""
         return _scaled(values, self.column.domain)

@@ -27,7 +27,6 @@ from knotwork.errors import PersistenceError
 
 __all__ = ["CLASSES", "load", "save"]
 
-SCHEMA = 1
 CLASSES: dict[str, type[AdditiveModel]] = {kind.__name__: kind for kind in (AdditiveRegressor, AdditiveClassifier)}
 """The models that files have, by name."""
 
@@ -52,7 +51,6 @@ def save(model: AdditiveModel, path: str | Path) -> None:
     if isinstance(model, AdditiveRegressor):
         arrays["residuals"] = model.residuals_
     content = {
-        "schema": SCHEMA,
         "version": knotwork.__version__,
         "class": type(model).__name__,
         "parameters": {name: _write(value, name) for name, value in model.get_params(deep=False).items()},
@@ -84,12 +82,12 @@ def load(path: str | Path) -> Any:
     Raises
     ------
     PersistenceError
-        If the file was not written by knotwork, is damaged, or was written by a newer version; a ValueError.
+        If the file was not written by knotwork, is damaged, or was written by another version; a ValueError.
     FileNotFoundError
         If the file does not exist.
     """
     check_installed("load", "torch", "safetensors", hint=HINT)
-    with open_model_file(path, "numpy", schema=SCHEMA) as (content, file):
+    with open_model_file(path, "numpy") as (content, file):
         try:
             return _model(content, _Arrays(file))
         except (ValueError, TypeError, OverflowError, KeyError, MemoryError) as error:

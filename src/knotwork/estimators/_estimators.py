@@ -334,8 +334,7 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
             raise argument_error("coverage", "be a number between 0 and 1", coverage)
         if self.residuals_ is None:
             raise AttributeError(
-                "predict_interval is not available: no rows were held out in the fit, or the model was saved by an "
-                "earlier version. Fit again, with at least 10 rows."
+                "predict_interval is not available: no rows were held out in the fit. Fit again, with at least 10 rows."
             )
         return self._apply(partial(self._intervals, coverage=float(coverage)), X)
 

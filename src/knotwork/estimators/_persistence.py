@@ -50,7 +50,6 @@ from knotwork.estimators._saved_networks import (
     piece_to_json,
     read_tensor,
 )
-from knotwork.estimators._saved_schemas import CLASSES, SCHEMA, UNSAVED, as_dict, read_int, upgraded
 from knotwork.nn._backbones import BACKBONES
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import resolve_device
@@ -61,6 +60,12 @@ from knotwork.training._objectives import objective_from_json
 from knotwork.training._results import History, Trained
 
 __all__ = ["load", "save"]
+
+CLASSES: dict[str, type[Any]] = {kind.__name__: kind for kind in (TabularRegressor, TabularClassifier)}
+"""The estimators that files have, by name."""
+
+UNSAVED = ("device", "engine", "callbacks")
+"""Parameters that are not in a file."""
 
 ENTRIES = (
     "schema", "version", "class", "parameters", "columns", "labels", "encodings", "weights", "candidates", "score",
@@ -133,12 +138,12 @@ def load(path: str | Path, *, device: Any = "auto") -> Any:
     Raises
     ------
     PersistenceError
-        If the file was not written by knotwork, is damaged, or was written by a newer version; a ValueError.
+        If the file was not written by knotwork, is damaged, or was written by another version; a ValueError.
     FileNotFoundError
         If the file does not exist.
     """
     torch_device = resolve_device(device)
-    with open_model_file(path, "pt", schema=SCHEMA) as (content, file):
+    with open_model_file(path, "pt") as (content, file):
         if content.get("class") not in list(CLASSES):  # it may be anything, also without a hash
             from knotwork.additive import _saving  # noqa: PLC0415 - networks do not wait for it
 
@@ -183,7 +188,6 @@ def _content(estimator: TabularEstimator, tensors: Mapping[str, Tensor]) -> dict
     """Return everything but the tensors, in types of JSON."""
     trained = estimator.trained_
     return {
-        "schema": SCHEMA,
         "version": knotwork.__version__,
         "class": type(estimator).__name__,
         "parameters": {
@@ -327,7 +331,7 @@ WRITERS: dict[str, Callable[[Any, str], Any]] = {
 def _estimator(path: str | Path, content: dict[str, Any], file: Any) -> Any:
     """Return the estimator; everything wrong with the content raises one kind of error."""
     try:
-        return _checked_estimator(upgraded(content), TensorFile(file))
+        return _checked_estimator(content, TensorFile(file))
     except SafetensorError:
         raise
     except (ValueError, TypeError, OverflowError, RuntimeError, MemoryError) as error:
@@ -352,7 +356,7 @@ def _checked_estimator(content: dict[str, Any], file: TensorFile) -> Any:
     estimator.config_ = _config(content["config"])
     objective = _read_objective(content["objective"], estimator._task)
     estimator.config_.metric_for(objective)
-    n_targets = read_int(content["n_targets"], "n_targets", minimum=2)
+    n_targets = _integer(content["n_targets"], "n_targets", minimum=2)
     shape = NetworkShape(
         n_numerical,
         (*columns.cardinalities, *[N_FLAGS] * len(estimator.indicated_)),
@@ -399,7 +403,9 @@ def _choices(content: Any, names: list[Any]) -> list[dict[str, Any]]:
     for column, choice in zip(names, content, strict=False):  # the list may be empty
         check_entries(choice, "choice", ("encoding", "losses", "reason"))
         named = {name: _text(choice[name], name) for name in ("encoding", "reason")}
-        losses = {_text(name, "losses"): _number(loss, "losses") for name, loss in as_dict(choice["losses"]).items()}
+        if not isinstance(choice["losses"], dict):
+            raise type_error("losses", "be a dict", choice["losses"])
+        losses = {_text(name, "losses"): _number(loss, "losses") for name, loss in choice["losses"].items()}
         choices.append({"column": column, **named, "losses": losses})
     return choices
 
@@ -509,7 +515,7 @@ def _candidate(content: Any, metric: str) -> dict[str, Any]:
     check_entries(content, "candidate", CANDIDATE)
     return {
         "method": None if content["method"] is None else check_choice(content["method"], "method", METHOD_TABLE),
-        "size": read_int(content["size"], "size", minimum=1),
+        "size": _integer(content["size"], "size", minimum=1),
         "backbone": check_choice(content["backbone"], "backbone", BACKBONES),
         "score": np.nan if content["score"] is None else _number(content["score"], "score"),
         "metric": check_choice(content["metric"], "metric", (*METRICS, metric)),
@@ -528,9 +534,6 @@ def _parameters(content: Any, names: Any, capacity: Capacity) -> dict[str, Any]:
 
 def _config(content: Any) -> TrainingConfig:
     known = [field.name for field in fields(TrainingConfig)]
-    if isinstance(content, dict):
-        # The first files of this schema do not have these.
-        content = {"reproducible": False, "smoothness": 0.0, "smoothness_order": 2, **content}
     return TrainingConfig(**check_entries(content, "training", known))
 
 
@@ -538,6 +541,10 @@ def _number(value: Any, name: str, *, minimum: float = -math.inf) -> float:
     if type(value) not in (int, float) or value < minimum:
         raise type_error(name, "be a number" if minimum < 0 else f"be a number of at least {minimum:g}", value)
     return float(value)
+
+
+def _integer(content: Any, name: str, *, minimum: int = 0) -> int | None:
+    return None if content is None else check_int(content, name, minimum=minimum)
 
 
 def _text(value: Any, name: str) -> str:
@@ -592,8 +599,8 @@ READERS: dict[str, Callable[[Any, str], Any]] = {
     "encoding": partial(_read_pairs, values=(str,)),
     "effort": _text,
     "time_limit": lambda content, name: None if content is None else _number(content, name, minimum=0.0),
-    "size": read_int,
-    "n_members": read_int,
+    "size": _integer,
+    "n_members": _integer,
     "interactions": interactions_from_json,
     "class_weight": partial(_read_pairs, values=(int, float), optional=True),
     "missing": _text,
@@ -605,7 +612,7 @@ READERS: dict[str, Callable[[Any, str], Any]] = {
     "refit": check_bool,
     "warm_start": check_bool,
     "training": lambda content, _: None if content is None else _config(content),
-    "random_state": read_int,
+    "random_state": _integer,
     "verbose": check_bool,
 }
 """Every parameter of the estimators but the backbone, which is compared with the capacity of the file."""

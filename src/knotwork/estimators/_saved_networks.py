@@ -426,5 +426,4 @@ def interactions_from_json(content: Any, name: str) -> Any:
     if set(content) == {"pairs"}:  # a sequence of pairs
         InteractionConfig(content["pairs"])
         return content["pairs"]
-    content = {"waves": InteractionConfig.waves, **content}  # files of earlier versions have none
     return InteractionConfig(**check_entries(content, name, [field.name for field in fields(InteractionConfig)]))
