@@ -22,7 +22,7 @@ from knotwork.errors import ArgumentError
 from knotwork.knots import PLACEMENTS
 from knotwork.nn import BACKBONES
 from knotwork.report import make_report
-from knotwork.training import METRICS
+from knotwork.training import METRICS, OBJECTIVES
 from tests.compare.cases import draw_nothing, shorten
 
 PAGE = Path(__file__).parents[1] / "docs" / "extending.md"
@@ -44,7 +44,7 @@ def registered(heading, monkeypatch):
 @pytest.fixture
 def part(request, monkeypatch):
     """Register what the test's mark names, and take it away afterwards."""
-    tables = FAMILIES, PLACEMENTS, METRICS, METHOD_TABLE, BACKBONES
+    tables = FAMILIES, PLACEMENTS, METRICS, METHOD_TABLE, BACKBONES, OBJECTIVES
     before = [set(table) for table in tables]
     yield registered(request.param, monkeypatch)
     for table, names in zip(tables, before, strict=True):  # the methods of a family or a placement go with it
@@ -301,8 +301,11 @@ def test_backbone(part, tmp_path):
     assert model.encoding_[0]["a"] == regressor("auto", backbone="mlp").fit(X, Y).encoding_[0]["a"], "as for an MLP"
     model.save(tmp_path / "model.knotwork")
     np.testing.assert_array_equal(kw.load(tmp_path / "model.knotwork", device="cpu").predict(X), model.predict(X))
-    with pytest.raises(ArgumentError, match="Gated has no translation to ONNX: keep the model with save"):
-        model.export_onnx(tmp_path / "model.onnx")
+    runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: pip install knotwork[onnx]")
+    model.export_onnx(tmp_path / "model.onnx")
+    session = runtime.InferenceSession(tmp_path / "model.onnx", providers=["CPUExecutionProvider"])
+    (predicted,) = session.run(["prediction"], {"numbers": X.to_numpy(dtype=np.float64)})
+    np.testing.assert_allclose(predicted, model.predict(X), rtol=0, atol=1e-5)
     plan = kw.study.Plan(
         name="gates",
         datasets=["sk_wine"],
@@ -318,6 +321,21 @@ def test_backbone(part, tmp_path):
     page = make_report(records, tmp_path / "report.html").read_text()
     assert "gated" in page
     assert "narrow" in page
+
+
+@given("An objective")
+def test_objective(part, tmp_path):
+    model = regressor("auto", backbone="mlp", objective="log_cosh").fit(X, Y)
+    assert model.history_[0]["metric"] == "log_cosh"
+    model.save(tmp_path / "model.knotwork")
+    np.testing.assert_array_equal(kw.load(tmp_path / "model.knotwork", device="cpu").predict(X), model.predict(X))
+    sharp = regressor("auto", backbone="mlp", objective=part.LogCosh(50.0)).fit(X, Y)
+    assert not np.array_equal(sharp.predict(X), model.predict(X))
+    rows = torch.tensor(RANDOM.normal(size=(40, 2)))
+    expected = torch.log(torch.cosh(rows[:, 0] - rows[:, 1]))
+    torch.testing.assert_close(part.LogCosh().row_scores(rows[:, :1], rows[:, 1]), expected)
+    pytest.importorskip("onnx", reason="onnx is not installed: pip install knotwork[onnx]")
+    model.export_onnx(tmp_path / "model.onnx")
 
 
 @given("A backbone")

@@ -16,6 +16,7 @@ from knotwork.nn._backbones import BACKBONES as BUILDERS
 from knotwork.nn._backbones import MLPConfig
 from knotwork.nn._linear import Linear, initialise, member_seeds
 from knotwork.nn._mlp import MLP
+from knotwork.training import Objective
 from tests.estimators.saved_cases import BACKBONES, RECIPES, SHORT, fitted, mixed, of_all_backbones, table, target
 
 pytestmark = pytest.mark.filterwarnings("ignore::knotwork.errors.ColumnWarning")  # of constant columns
@@ -291,9 +292,45 @@ def test_unknown_networks_are_refused(tmp_path, monkeypatch, made):
     with pytest.raises(ArgumentError) as caught:
         model.export_onnx(tmp_path / "model.onnx")
     message = str(caught.value)
-    assert message.startswith(
-        "backbone must build a network that ONNX export knows: 'MLP', 'ResNet', 'TabM', 'RealMLP', 'FTTransformer'"
-    )
+    assert message.startswith("backbone must build a network whose class has a method to_onnx, to be exported to ONNX")
     assert "backbone=OwnConfig(" in message
-    assert f"{made.__name__} has no translation to ONNX: keep the model with save" in message
+    assert f"{made.__name__} has none: write it, or keep the model with save" in message
     assert not list(tmp_path.iterdir())
+
+
+class Exported(Shallow):
+    """The same network with a translation."""
+
+    def to_onnx(self, graph, rows, *, member, logits):
+        assert not logits
+        return graph.linear(rows, self.first, member)
+
+
+@dataclass(frozen=True)
+class Cubed(Objective):
+    """Squared errors of cubes: the prediction is the third power of the output, plus the output."""
+
+    name: ClassVar[str] = "cubed"
+    metric_name: ClassVar[str] = "rmse"
+
+    def predictions(self, outputs):
+        return outputs + outputs**3
+
+    def row_scores(self, predictions, target):
+        return (predictions[..., 0] - target).square()
+
+
+class ExportedCubed(Cubed):
+    def to_onnx(self, graph, outputs, n_targets):
+        return graph("Add", outputs, graph("Mul", outputs, graph("Mul", outputs, outputs)))
+
+
+def test_networks_and_objectives_of_a_user(tmp_path, monkeypatch):
+    monkeypatch.setitem(BUILDERS, "own", OwnConfig)
+    X = table()
+    settings = {"training": SHORT, "device": "cpu", "random_state": 0, "n_members": 2, "categorical": ["code"]}
+    model = TabularRegressor("BS-Q@6", OwnConfig(Exported), objective=ExportedCubed(), **settings).fit(X, target(X))
+    assert_equal(exported(model, tmp_path / "model.onnx"), model, hard_rows(model))
+    model = TabularRegressor("BS-Q@6", OwnConfig(Exported), objective=Cubed(), **settings).fit(X, target(X))
+    with pytest.raises(ArgumentError, match="objective must have a method to_onnx beside its method predictions"):
+        model.export_onnx(tmp_path / "other.onnx")

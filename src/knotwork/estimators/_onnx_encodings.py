@@ -1,13 +1,7 @@
-"""The graph of an ONNX model, and the encodings of numbers as nodes of it."""
-
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+"""The encodings of numbers as nodes of an ONNX graph."""
 
 import numpy as np
-import numpy.typing as npt
 import torch
-from torch import Tensor
 
 from knotwork._kernels.dense import bends_formula, bump_widths
 from knotwork._kernels.encoding import (
@@ -24,75 +18,17 @@ from knotwork._kernels.encoding import (
 )
 from knotwork.basis._blocks import SMOOTH_LIMIT
 from knotwork.basis._families import PERIODIC
+from knotwork.nn import OnnxGraph
 from knotwork.nn._embedding import FeatureEmbedding
+from knotwork.nn._graph import FLOAT, Array, as_numpy
 from knotwork.nn._interactions import PairEmbedding
 from knotwork.nn._stack import FARTHEST, WAVES, StackEncoding
 from knotwork.training._network import Network
 
-__all__ = ["FLOAT", "Array", "Graph", "as_numpy", "encoded_blocks"]
-
-Array = npt.NDArray[Any]
-
-FLOAT = 1
-"""The type of values, as ``onnx.TensorProto`` numbers it."""
+__all__ = ["encoded_blocks"]
 
 
-@dataclass(frozen=True)
-class Graph:
-    """Nodes and constants of a graph; every call adds a node.
-
-    Names of values begin with a slash: inputs never do, see `_input_names`.
-    """
-
-    onnx: Any
-    nodes: list[Any] = field(default_factory=list)
-    constants: list[Any] = field(default_factory=list)
-
-    def constant(self, values: Any, dtype: Any = None) -> str:
-        """Add a tensor and return its name; text is of type object."""
-        name = f"/constant{len(self.constants)}"
-        self.constants.append(self.onnx.numpy_helper.from_array(np.array(values, dtype=dtype, order="C"), name))
-        return name
-
-    def __call__(self, operation: str, *inputs: Any, name: str = "", domain: str = "", **attributes: Any) -> str:
-        """Add a node and return the name of its result; inputs are names of values, or arrays."""
-        names = [value if isinstance(value, str) else self.constant(value) for value in inputs]
-        name = name or f"/value{len(self.nodes)}"
-        self.nodes.append(self.onnx.helper.make_node(operation, names, [name], domain=domain, **attributes))
-        return name
-
-    def describe(self, name: str, kind: int, *shape: int | str) -> Any:
-        """Return the description of an input or output of the model."""
-        return self.onnx.helper.make_tensor_value_info(name, kind, shape)
-
-    def ints(self, *values: int) -> str:
-        """Add integers and return their name."""
-        return self.constant(values, np.int64)
-
-    def reshape(self, value: str, *shape: int) -> str:
-        """Change the shape of a value; 0 keeps the length of an axis, one length may be -1."""
-        return self("Reshape", value, self.ints(*shape))
-
-    def join(self, values: Sequence[str], axis: int) -> str:
-        """Concatenate values along an axis."""
-        return values[0] if len(values) == 1 else self("Concat", *values, axis=axis)
-
-    def slice(self, value: str, start: int, stop: int, *, axis: int) -> str:
-        """Take a range along an axis."""
-        return self("Slice", value, self.ints(start), self.ints(stop), self.ints(axis))
-
-    def total(self, value: str) -> str:
-        """Sum over the last axis and keep it."""
-        return self("ReduceSum", value, self.ints(-1), keepdims=1)
-
-
-def as_numpy(tensor: Tensor) -> Array:
-    """Return a tensor as an array."""
-    array: Array = tensor.detach().cpu().numpy()
-    return array
-
-
-def encoded_blocks(graph: Graph, numbers: str, missing: str, *, network: Network, member: int) -> str:
+def encoded_blocks(graph: OnnxGraph, numbers: str, missing: str, *, network: Network, member: int) -> str:
     """Add encoding and embedding of one member; return the name of blocks, float32 of shape (n, n_features, columns).
 
     `numbers` are in their units, float32 of shape (n, n_features), finite; `missing` marks those that are missing.
@@ -116,7 +52,7 @@ def encoded_blocks(graph: Graph, numbers: str, missing: str, *, network: Network
     return graph.join([graph("Pad", *value) for value in zip((blocks, pairs), padding, strict=True)], 1)
 
 
-def _pairs(graph: Graph, blocks: str, layer: PairEmbedding, member: int) -> str:
+def _pairs(graph: OnnxGraph, blocks: str, layer: PairEmbedding, member: int) -> str:
     """Add the functions of pairs, of shape (n, n_pairs, width), by factors of shape (n_pairs, n, rank * width)."""
     factors = []
     for place in (0, 1):
@@ -128,7 +64,7 @@ def _pairs(graph: Graph, blocks: str, layer: PairEmbedding, member: int) -> str:
     return graph("Transpose", graph("Mul", total, np.float32(layer.rank**-0.5)), perm=[1, 0, 2])
 
 
-def _scaled(graph: Graph, numbers: str, *, encoding: StackEncoding, member: int) -> str:
+def _scaled(graph: OnnxGraph, numbers: str, *, encoding: StackEncoding, member: int) -> str:
     """Add the values on the scale of each feature."""
     low, scale = as_numpy(encoding.low[member]), as_numpy(encoding.scale[member])
     values = graph("Div", graph("Sub", numbers, low), scale)
@@ -143,18 +79,18 @@ def _scaled(graph: Graph, numbers: str, *, encoding: StackEncoding, member: int)
     return graph("Where", as_numpy(encoding.smooth[member]), graph("Div", values, root), values)
 
 
-def _map_features(graph: Graph, rows: str, matrices: Array) -> str:
+def _map_features(graph: OnnxGraph, rows: str, matrices: Array) -> str:
     """Multiply the rows of each feature, of shape (n, f, width), by a matrix of its own."""
     product = graph("MatMul", graph("Transpose", rows, perm=[1, 0, 2]), matrices)
     return graph("Transpose", product, perm=[1, 0, 2])
 
 
-def _embed(graph: Graph, blocks: str, layer: FeatureEmbedding, member: int) -> str:
+def _embed(graph: OnnxGraph, blocks: str, layer: FeatureEmbedding, member: int) -> str:
     out = graph("Add", _map_features(graph, blocks, as_numpy(layer.weight[member])), as_numpy(layer.bias[member]))
     return graph("Relu", out) if layer.relu else out
 
 
-def _encode(graph: Graph, values: str, missing: str, *, encoding: StackEncoding, member: int) -> str:
+def _encode(graph: OnnxGraph, values: str, missing: str, *, encoding: StackEncoding, member: int) -> str:
     """Add the encoding of scaled values; return the name of the blocks, float32 of shape (n, n_features, size)."""
     n_features = len(encoding.layout.sizes)
     breaks, n_knots = as_numpy(encoding.spacings()[0][member]), as_numpy(encoding.n_knots[member])
@@ -185,7 +121,7 @@ def _encode(graph: Graph, values: str, missing: str, *, encoding: StackEncoding,
     return graph("Where", graph("Unsqueeze", missing, graph.ints(2)), as_numpy(vectors[member]), joined)
 
 
-def _waves(graph: Graph, x: str, *, part: StackPart, encoding: StackEncoding, place: tuple[int, Array]) -> str:
+def _waves(graph: OnnxGraph, x: str, *, part: StackPart, encoding: StackEncoding, place: tuple[int, Array]) -> str:
     """Add the cosines and sines of one part at x of shape (n, f, 1), for a member and some features."""
     member, features = place
     assert encoding.frequencies is not None
@@ -200,7 +136,7 @@ def _waves(graph: Graph, x: str, *, part: StackPart, encoding: StackEncoding, pl
 
 
 def _bumps(
-    graph: Graph, x: str, *, part: StackPart, encoding: StackEncoding, place: tuple[int, Array]
+    graph: OnnxGraph, x: str, *, part: StackPart, encoding: StackEncoding, place: tuple[int, Array]
 ) -> tuple[str, int]:
     """Add the radial functions of one part at x of shape (n, f, 1); return the name of (n, f, width), and the width."""
     member, features = place
@@ -218,7 +154,7 @@ def _bumps(
     return graph("Mul", graph("Exp", graph("Mul", graph("Mul", shares, shares), np.float32(-0.5))), used), width
 
 
-def _rows(graph: Graph, x: str, *, part: StackPart, breaks: Array, n_knots: Array) -> tuple[str, int]:
+def _rows(graph: OnnxGraph, x: str, *, part: StackPart, breaks: Array, n_knots: Array) -> tuple[str, int]:
     """Add the functions of one part at x of shape (n, f, 1); return the name of (n, f, width), and the width."""
     if part.kind == AFFINE:
         return x, 1
@@ -242,7 +178,7 @@ def _rows(graph: Graph, x: str, *, part: StackPart, breaks: Array, n_knots: Arra
     return rows, width
 
 
-def _curves(graph: Graph, x: str, *, breaks: Array, n_knots: Array) -> tuple[str, int]:
+def _curves(graph: OnnxGraph, x: str, *, breaks: Array, n_knots: Array) -> tuple[str, int]:
     """Add natural splines: with hats H, of which two are not 0, ``H + width^2 / 6 (H^3 - H) bends``."""
     hats, inside = (
         _splines(graph, x, knots=_repeated(breaks, n_knots, degree, cyclic=False), n_knots=n_knots, degree=degree)
@@ -280,7 +216,7 @@ def _widths(knots: Array, order: int) -> Array:
     return np.where(widths > 0, widths, np.float32(1.0))
 
 
-def _splines(graph: Graph, x: str, *, knots: Array, n_knots: Array, degree: int) -> str:
+def _splines(graph: OnnxGraph, x: str, *, knots: Array, n_knots: Array, degree: int) -> str:
     """Add all B-splines at x by the recursion of Cox and de Boor, from the indicator of the interval that holds x.
 
     With u = v / (t[i + q] - t[i]) for v of degree q - 1, the next are (x - t[i]) u[i] + (t[i + q + 1] - x) u[i + 1].
@@ -303,7 +239,7 @@ def _splines(graph: Graph, x: str, *, knots: Array, n_knots: Array, degree: int)
     return values
 
 
-def _normalised(graph: Graph, rows: str, *, sizes: Array, width: int) -> str:
+def _normalised(graph: OnnxGraph, rows: str, *, sizes: Array, width: int) -> str:
     """Add LayerNorm without parameters over the first `sizes` columns of each feature."""
     counts = sizes.astype(np.float32)[:, None]
     used = (np.arange(width) < sizes[:, None]).astype(np.float32)

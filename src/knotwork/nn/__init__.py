@@ -18,6 +18,7 @@ from knotwork.nn._embedding import FeatureEmbedding
 from knotwork.nn._encoded_linear import EncodedLinear
 from knotwork.nn._encoding import PiecewiseLinearEncoding, SplineEncoding
 from knotwork.nn._ft_transformer import FTTransformer
+from knotwork.nn._graph import OnnxGraph
 from knotwork.nn._interactions import InteractionConfig, PairEmbedding, TensorSplineEncoding
 from knotwork.nn._linear import (
     Draw,
@@ -48,6 +49,7 @@ __all__ = [
     "InteractionConfig",
     "Linear",
     "MLPConfig",
+    "OnnxGraph",
     "PairEmbedding",
     "PeriodicEncoding",
     "PiecewiseLinearEncoding",

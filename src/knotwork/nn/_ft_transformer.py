@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import final
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -13,6 +14,7 @@ from knotwork._kernels.dropout import Noise
 from knotwork._kernels.layer_norm import layer_norm
 from knotwork._kernels.reglu import reglu_dropout
 from knotwork._kernels.tokens import make_tokens
+from knotwork.nn._graph import EPSILON, OnnxGraph, as_numpy
 from knotwork.nn._linear import (
     Draw,
     Initial,
@@ -48,6 +50,11 @@ class LayerNorm(nn.Module):
         """Return ``s = x + layer(z)``, with `first` only its first token, and the normalised s of all tokens."""
         assert layer.bias is not None
         return layer_norm(x, self.weight, self.bias, added=layer.product(z), shift=layer.bias, first=first)
+
+    def to_onnx(self, graph: OnnxGraph, x: str, member: int) -> str:
+        """Add the normalisation of a member."""
+        weights = as_numpy(self.weight[member]), as_numpy(self.bias[member])
+        return graph("LayerNormalization", x, *weights, axis=-1, epsilon=EPSILON)
 
 
 @final
@@ -96,6 +103,27 @@ class Tokenizer(Initial):
             categories = weight.new_zeros(*blocks.shape[:2], 0, weight.shape[-1])
         return make_tokens(blocks.to(dtype), weight, categories, self.bias, self.cls)
 
+    def to_onnx(self, graph: OnnxGraph, blocks: str | None, codes: str | None, member: int) -> str:
+        """Add the tokens, of shape (n, n_tokens, d_token): zeros in front for the CLS token, then a bias for each."""
+        parts: list[str] = []
+        if blocks is not None:
+            parts.append(self._numbers_to_onnx(graph, blocks, member))
+        if codes is not None and self.categories is not None:
+            parts.append(graph.look_up(codes, self.categories.values[member], self.category_starts))
+        padded = graph("Pad", graph.join(parts, 1), graph.ints(0, 1, 0, 0, 0, 0))
+        biases = np.concatenate([as_numpy(self.cls[member])[None], as_numpy(self.bias[member])])
+        return graph("Add", padded, biases)
+
+    def _numbers_to_onnx(self, graph: OnnxGraph, blocks: str, member: int) -> str:
+        weight = as_numpy(self.weight[member])
+        n_features, size, d_token = weight.shape
+        if self.by_coordinate:
+            places = as_numpy(self.places)
+            values = graph("Gather", graph.reshape(blocks, -1, n_features * size), places, axis=1)
+            return graph("Mul", graph("Unsqueeze", values, graph.ints(2)), weight.reshape(-1, d_token)[places])
+        by_feature = graph("MatMul", graph("Transpose", blocks, perm=[1, 0, 2]), weight)
+        return graph("Transpose", by_feature, perm=[1, 0, 2])
+
     def _check(self, blocks: Tensor, codes: Tensor | None) -> None:
         n_features, size = self.weight.shape[1:3]
         if blocks.shape[2] != n_features or (n_features and blocks.shape[3] != size):
@@ -137,6 +165,29 @@ class TransformerBlock(nn.Module):
         x, y = self.norm.of_sum(x, self.out, mixed)
         hidden = reglu_dropout(self.up.product(y), p[1], noise, stream + 1, bias=self.up.bias)
         return after.of_sum(x, self.down, hidden, first=n_after == 1)
+
+    def to_onnx(self, graph: OnnxGraph, x: str, *, member: int, n_tokens: int, is_last: bool) -> str:
+        """Add the block of a member."""
+        mixed = self._attention_to_onnx(graph, x, member=member, n_tokens=n_tokens)
+        if is_last:  # the head reads only the first token of the last block
+            x, mixed = (graph.slice(value, 0, 1, axis=1) for value in (x, mixed))
+        x = graph("Add", x, graph.linear(mixed, self.out, member))
+        up = graph.linear(self.norm.to_onnx(graph, x, member), self.up, member)
+        hidden = self.up.weight.shape[-1] // 2
+        values, gates = graph.slice(up, 0, hidden, axis=2), graph.slice(up, hidden, 2 * hidden, axis=2)
+        gated = graph("Mul", values, graph("Relu", gates))
+        return graph("Add", x, graph.linear(gated, self.down, member))
+
+    def _attention_to_onnx(self, graph: OnnxGraph, x: str, *, member: int, n_tokens: int) -> str:
+        """Add multi-head attention between all tokens."""
+        d_token = self.out.weight.shape[-1]
+        width = d_token // self.n_heads
+        qkv = graph.linear(self.attention_norm.to_onnx(graph, x, member), self.qkv, member)
+        heads = graph("Transpose", graph.reshape(qkv, -1, n_tokens, 3, self.n_heads, width), perm=[2, 0, 3, 1, 4])
+        q, k, v = (graph("Gather", heads, graph.constant(place, np.int64), axis=0) for place in range(3))
+        scores = graph("Mul", graph("MatMul", q, graph("Transpose", k, perm=[0, 1, 3, 2])), np.float32(width**-0.5))
+        mixed = graph("MatMul", graph("Softmax", scores, axis=-1), v)
+        return graph.reshape(graph("Transpose", mixed, perm=[0, 2, 1, 3]), -1, n_tokens, d_token)
 
 
 @final
@@ -249,3 +300,13 @@ class FTTransformer(nn.Module):
             x, y = block(x, y, after, p=p, noise=noise, stream=2 * place, n_after=n_after - place)
         out: Tensor = self.head(torch.relu(y[:, :, 0]))
         return out
+
+    def to_onnx(self, graph: OnnxGraph, blocks: str | None, codes: str | None, *, member: int, logits: bool) -> str:
+        """Add the network of a member to a graph."""
+        del logits
+        n_tokens, x = self.tokenizer.n_tokens, self.tokenizer.to_onnx(graph, blocks, codes, member)
+        layers = [block for block in self.blocks if isinstance(block, TransformerBlock)]
+        for block in layers:
+            x = block.to_onnx(graph, x, member=member, n_tokens=n_tokens, is_last=block is layers[-1])
+        cls = self.norm.to_onnx(graph, graph.reshape(x, -1, self.norm.weight.shape[-1]), member)
+        return graph.linear(graph("Relu", cls), self.head, member)

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from knotwork._checks import check_int
 from knotwork._kernels.dropout import Noise, bias_act_dropout
 from knotwork._kernels.fixed_order import add_bias
+from knotwork.nn._graph import OnnxGraph
 from knotwork.nn._linear import Linear, check_dropout, flat_rows, initialise, member_seeds
 
 __all__ = ["MLP"]
@@ -90,3 +91,12 @@ class MLP(nn.Module):
         for stream, layer in enumerate(layers):
             hidden, bias = layer.product(bias_act_dropout(hidden, bias, p, noise, stream)), layer.bias
         return add_bias(hidden, bias)
+
+    def to_onnx(self, graph: OnnxGraph, rows: str, *, member: int, logits: bool) -> str:
+        """Add the network of a member to a graph."""
+        del logits
+        hidden = graph.linear(rows, self.first, member)
+        layers: Iterable[Any] = self.layers
+        for layer in layers:
+            hidden = graph.linear(graph("Relu", hidden), layer, member)
+        return hidden

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from knotwork._checks import check_choice, check_int
 from knotwork._kernels.dropout import ACTIVATIONS, Noise, bias_act_dropout
+from knotwork.nn._graph import OnnxGraph, as_numpy
 from knotwork.nn._linear import Draw, Initial, check_dropout, flat_rows, initialise, member_seeds, normal
 
 __all__ = ["RealMLP"]
@@ -174,3 +175,13 @@ class RealMLP(nn.Module):
             hidden, bias = layer.product(active), layer.bias
             scale = 1.0 / math.sqrt(layer.weight.shape[1])
         return torch.add(bias[:, None], hidden, alpha=scale)
+
+    def to_onnx(self, graph: OnnxGraph, rows: str, *, member: int, logits: bool) -> str:
+        """Add the network of a member to a graph."""
+        del logits
+        hidden = rows
+        for place, (weight, bias) in enumerate(self.plain_layers(member)):
+            if place:
+                hidden = graph(self.activation.capitalize(), hidden)
+            hidden = graph("Add", graph("MatMul", hidden, as_numpy(weight)), as_numpy(bias))
+        return hidden

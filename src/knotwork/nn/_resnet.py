@@ -1,5 +1,6 @@
 """The residual network for tables."""
 
+from collections.abc import Iterable
 from typing import Any, final
 
 import torch
@@ -8,6 +9,7 @@ from torch import Tensor, nn
 from knotwork._checks import check_int
 from knotwork._kernels.batch_norm import batch_norm, batch_norm_eval
 from knotwork._kernels.dropout import Noise
+from knotwork.nn._graph import EPSILON, OnnxGraph, as_numpy
 from knotwork.nn._linear import Linear, check_dropout, flat_rows, initialise, member_seeds
 
 __all__ = ["ResNet"]
@@ -34,6 +36,12 @@ class BatchNorm(nn.Module):
         if not self.training:
             return batch_norm_eval(*tensors, relu=relu, residual=residual)
         return batch_norm(*tensors, counts, relu=relu, residual=residual, **dropout)
+
+    def to_onnx(self, graph: OnnxGraph, rows: str, member: int) -> str:
+        """Add the normalisation of a member by its running statistics."""
+        scale = self.weight[member] * (self.running_var[member] + EPSILON).rsqrt()
+        shift = self.bias[member] - self.running_mean[member] * scale
+        return graph("Add", graph("Mul", rows, as_numpy(scale)), as_numpy(shift))
 
 
 @final
@@ -134,3 +142,14 @@ class ResNet(nn.Module):
             hidden = block(hidden, counts, self.dropout if self.training else 0.0, noise, stream)
         out: Tensor = self.head(hidden)
         return out
+
+    def to_onnx(self, graph: OnnxGraph, rows: str, *, member: int, logits: bool) -> str:
+        """Add the network of a member to a graph."""
+        del logits
+        hidden = graph.linear(rows, self.first, member)
+        blocks: Iterable[Any] = self.blocks
+        for block in blocks:
+            up = block.up_norm.to_onnx(graph, graph.linear(hidden, block.up, member), member)
+            down = graph.linear(graph("Relu", up), block.down, member)
+            hidden = graph("Add", hidden, block.down_norm.to_onnx(graph, down, member))
+        return graph.linear(hidden, self.head, member)

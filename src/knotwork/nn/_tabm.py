@@ -5,11 +5,13 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any, final
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from knotwork._checks import check_int
 from knotwork._kernels.dropout import Noise, bias_act_dropout
+from knotwork.nn._graph import OnnxGraph, as_numpy
 from knotwork.nn._linear import Draw, Initial, Linear, check_dropout, flat_rows, initialise, member_seeds, normal
 
 __all__ = ["TabM", "mean_prediction"]
@@ -175,6 +177,20 @@ class TabM(nn.Module):
         p = self.dropout if self.training else 0.0
         biases = bias[:, None].expand(-1, self.n_predictions, -1).flatten(0, 1)
         return bias_act_dropout(hidden.flatten(0, 1), biases, p, noise, stream).view_as(hidden)
+
+    def to_onnx(self, graph: OnnxGraph, rows: str, *, member: int, logits: bool) -> str:
+        """Add the network of a member to a graph: the mean of all predictions, as `mean_prediction`."""
+        adapters = as_numpy(self.adapters.values[member])[:, None]  # values have the shape (n_predictions, n, width)
+        hidden = graph.linear(graph("Mul", graph("Unsqueeze", rows, graph.ints(0)), adapters), self.first, member)
+        layers: Iterable[Any] = self.layers
+        for layer in layers:
+            hidden = graph.linear(graph("Relu", hidden), layer, member)
+        product = graph("MatMul", graph("Relu", hidden), as_numpy(self.heads.weight[member]))
+        outputs = graph("Add", product, as_numpy(self.heads.bias[member])[:, None])
+        if not logits:
+            return graph("ReduceMean", outputs, graph.ints(0), keepdims=0)
+        total = graph("ReduceLogSumExp", graph("LogSoftmax", outputs, axis=-1), graph.ints(0), keepdims=0)
+        return graph("Sub", total, np.float32(np.log(self.n_predictions)))
 
 
 def _noise_of_predictions(noise: Noise, n_predictions: int) -> Noise:

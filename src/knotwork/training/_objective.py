@@ -14,6 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from knotwork.nn import OnnxGraph
 from knotwork.training._metrics import METRICS, Metric, row_metric
 
 __all__ = ["Objective", "Units", "all_predictions", "by_target", "column_units", "score_units", "target_units"]
@@ -38,8 +39,6 @@ class Objective(ABC):
         Name in `OBJECTIVES` and in saved models.
     metric_name : str
         Name of the validation metric: one of `METRICS`, or the mean of `row_scores`.
-    link : {"identity", "exponential", "increasing", "spread"}
-        How outputs become predictions, for exports.
     is_positive : bool
         Whether targets must not be negative and predictions are positive, as those of counts are.
     predicts_std : bool
@@ -55,7 +54,6 @@ class Objective(ABC):
 
     name: ClassVar[str]
     metric_name: ClassVar[str]
-    link: ClassVar[str] = "identity"
     is_positive: ClassVar[bool] = False
     predicts_std: ClassVar[bool] = False
     is_robust: ClassVar[bool] = False
@@ -135,6 +133,11 @@ class Objective(ABC):
         """Return what outputs of a network predict, of the same shape, (..., n_outputs)."""
         return outputs
 
+    def to_onnx(self, graph: OnnxGraph, outputs: str, n_targets: int) -> str:
+        """Add `predictions` to a graph: of float64 outputs of shape (n, n_targets * n_outputs), of the same shape."""
+        del graph, n_targets
+        return outputs
+
     def result(self, predictions: Array) -> Array:
         """Return what `predict` returns, from averaged predictions of shape (..., n_outputs)."""
         values: Array = predictions[..., 0]
@@ -196,8 +199,6 @@ def score_units(objective: Objective, scale: Tensor) -> Array:
 
 def all_predictions(objective: Objective, outputs: Tensor, n_targets: int) -> Tensor:
     """Return the predictions of outputs of shape (..., n_targets * n_outputs), of the same shape, target by target."""
-    if objective.task == "classification" or objective.link == "identity":
-        return outputs
     return objective.predictions(by_target(outputs, n_targets)).flatten(-2)
 
 

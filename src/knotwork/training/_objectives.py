@@ -15,6 +15,7 @@ from torch.nn import functional
 
 from knotwork._checks import argument_error, check_choice, listed, type_error
 from knotwork.errors import ColumnError
+from knotwork.nn import OnnxGraph
 from knotwork.training._objective import Array, Objective, Units
 
 __all__ = [
@@ -121,7 +122,6 @@ class Quantile(Objective):
     name: ClassVar[str] = "quantile"
     metric_name: ClassVar[str] = "pinball"
     is_robust: ClassVar[bool] = True
-    link: ClassVar[str] = "increasing"
     quantiles: float | tuple[float, ...] = 0.5
 
     def __post_init__(self) -> None:
@@ -172,6 +172,16 @@ class Quantile(Objective):
         steps = [functional.softplus(outputs[..., place] + start) for place, start in enumerate(others, start=1)]
         return torch.stack([outputs[..., 0] + first, *steps], dim=-1).cumsum(dim=-1)
 
+    def to_onnx(self, graph: OnnxGraph, outputs: str, n_targets: int) -> str:
+        """Add the quantiles: the first is the sum of output and start, the others add a softplus."""
+        moved = graph("Add", outputs, np.tile(self.starts, n_targets))
+        if self.n_outputs == 1:
+            return moved
+        is_first = np.arange(n_targets * self.n_outputs) % self.n_outputs == 0
+        steps = graph("Where", is_first, moved, graph.softplus(moved))
+        total = graph("CumSum", graph.reshape(steps, -1, n_targets, self.n_outputs), graph.constant(2, np.int64))
+        return graph.reshape(total, -1, n_targets * self.n_outputs)
+
     def row_scores(self, predictions: Tensor, target: Tensor) -> Tensor:
         """Return the mean pinball loss over the levels."""
         total = torch.zeros_like(target)
@@ -210,7 +220,6 @@ class Deviance(Objective):
     p = 1 and ``o + y exp(-o)`` for p = 2. It is half of the deviance, except for a term without o.
     """
 
-    link: ClassVar[str] = "exponential"
     is_positive: ClassVar[bool] = True
     power: ClassVar[float]
     has_log_outputs: ClassVar[bool] = True
@@ -223,6 +232,11 @@ class Deviance(Objective):
     def predictions(self, outputs: Tensor) -> Tensor:
         """Return means."""
         return outputs.clamp(-LARGEST_LOG, LARGEST_LOG).exp()
+
+    def to_onnx(self, graph: OnnxGraph, outputs: str, n_targets: int) -> str:
+        """Add the means."""
+        del n_targets
+        return graph("Exp", graph("Clip", outputs, np.float64(-LARGEST_LOG), np.float64(LARGEST_LOG)))
 
     def losses(self, outputs: Tensor, target: Tensor, *, label_smoothing: float = 0.0) -> Tensor:
         """Return half of the deviance without its constant term."""
@@ -324,7 +338,6 @@ class Gaussian(Objective):
 
     name: ClassVar[str] = "gaussian"
     metric_name: ClassVar[str] = "gaussian_nll"
-    link: ClassVar[str] = "spread"
     predicts_std: ClassVar[bool] = True
     has_density: ClassVar[bool] = True
     has_log_outputs: ClassVar[bool] = True
@@ -343,6 +356,12 @@ class Gaussian(Objective):
         """Return means and standard deviations."""
         spread = functional.softplus(outputs[..., 1] + START_OF_SPREAD) + SMALLEST_SPREAD
         return torch.stack([outputs[..., 0], spread], dim=-1)
+
+    def to_onnx(self, graph: OnnxGraph, outputs: str, n_targets: int) -> str:
+        """Add means and standard deviations, in turn."""
+        moved = graph.softplus(graph("Add", outputs, np.float64(START_OF_SPREAD)))
+        spread = graph("Add", moved, np.float64(SMALLEST_SPREAD))
+        return graph("Where", np.arange(2 * n_targets) % 2 == 0, outputs, spread)
 
     def row_scores(self, predictions: Tensor, target: Tensor) -> Tensor:
         """Return the negative log-likelihood."""
