@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import lsq_linear
 from scipy.special import expit, softmax
 
-from knotwork._preparation.columns import Table
+from knotwork._preparation.columns import CodedTable
 from knotwork.additive import _fitting
 from knotwork.additive._fitting import Design, fit_classes, fit_numbers
 from knotwork.additive._terms import Category, Curve, Shape, Surface, Ties
@@ -16,7 +16,7 @@ N = 600
 X = RANDOM.normal(size=(N, 2))
 X[::9, 1] = np.nan
 CODES = RANDOM.integers(0, 4, (N, 1))
-TABLE = Table(X, CODES)
+TABLE = CodedTable(X, CODES)
 WEIGHTS = RANDOM.integers(1, 4, N).astype(float)
 Y = np.sin(2 * X[:, 0]) + np.nan_to_num(X[:, 1]) + 0.3 * CODES[:, 0] + 0.3 * RANDOM.normal(size=N)
 
@@ -64,7 +64,7 @@ def test_ties_and_known_products_change_nothing(monkeypatch):
     monkeypatch.setattr(_fitting, "DENSE_SPEED", 0.0)
     monkeypatch.setattr(_fitting, "ROWS_AT_ONCE", 200)
     rounded = np.column_stack([np.round(X[:, 0]), X[:, 1], np.round(3 * X[:, 1])])
-    table = Table(rounded, CODES)
+    table = CodedTable(rounded, CODES)
     columns = [Column.from_values(column, WEIGHTS, with_rows=False) for column in rounded.T]
     ties = {place: Ties.from_values(rounded[:, place], columns[place]) for place in range(3)}
     assert [each is None for each in ties.values()] == [False, True, False]

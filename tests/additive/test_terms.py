@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.interpolate import BSpline as ScipySpline
 
-from knotwork._preparation.columns import Table
+from knotwork._preparation.columns import CodedTable
 from knotwork.additive._terms import Category, Curve, Shape, Surface, without_outliers
 from knotwork.basis._bspline import local_bsplines
 from knotwork.knots import Column
@@ -13,7 +13,7 @@ RANDOM = np.random.default_rng(0)
 X = np.column_stack([RANDOM.lognormal(size=400), RANDOM.integers(0, 4, 400).astype(float)])
 X[::7, 0] = np.nan
 CODES = RANDOM.integers(0, 5, (400, 1))
-TABLE = Table(X, CODES)
+TABLE = CodedTable(X, CODES)
 SHAPES = [Shape(rising, bending) for rising in (-1, 0, 1) for bending in (-1, 0, 1)]
 
 
@@ -76,7 +76,7 @@ def test_values_at_knots_and_ends_are_those_of_the_definition(values, degree):
     x = np.array(values)
     basis = curve_of(x).basis
     assert basis.degree == degree
-    starts, local = curve_of(x).encode(Table(x[:, None], np.zeros((len(x), 0), dtype=np.int64)))
+    starts, local = curve_of(x).encode(CodedTable(x[:, None], np.zeros((len(x), 0), dtype=np.int64)))
     first, expected = local_bsplines(x, np.array([x.min(), *basis.knots, x.max()]), degree)
     np.testing.assert_array_equal(starts[:, 0], first + 1)
     np.testing.assert_array_equal(local[:, 0], expected)
@@ -96,14 +96,14 @@ def test_summaries_are_those_of_columns(weights):
 def test_outside_of_the_range_curves_are_constant():
     low, high = curve().basis.domain
     numbers = np.array([[-1e308, 0.0], [low, 0.0], [1e308, 0.0], [high, 0.0]])
-    ends = Table(numbers, np.zeros((4, 1), dtype=np.int64))
+    ends = CodedTable(numbers, np.zeros((4, 1), dtype=np.int64))
     rows = raw(curve(), ends)
     np.testing.assert_array_equal(rows[::2], rows[1::2])
 
 
 def test_a_straight_line_has_no_bends_and_a_constant_vanishes():
     term = curve(missing=0.0)
-    known = Table(X[~np.isnan(X[:, 0])], CODES[~np.isnan(X[:, 0])])
+    known = CodedTable(X[~np.isnan(X[:, 0])], CODES[~np.isnan(X[:, 0])])
     rows = term.combine(term.encode(known))
     line = known.numbers[:, 0] - known.numbers[:, 0].mean()
     beta, *_ = np.linalg.lstsq(rows, line, rcond=None)
@@ -118,7 +118,7 @@ def test_a_straight_line_has_no_bends_and_a_constant_vanishes():
 def test_coefficients_that_are_not_negative_make_the_shape(shape, place):
     term = curve(place, shape=shape, missing=0.0)
     grid = np.linspace(*term.basis.domain, 500)
-    table = Table(np.column_stack([grid, grid]), np.zeros((500, 1), dtype=np.int64))
+    table = CodedTable(np.column_stack([grid, grid]), np.zeros((500, 1), dtype=np.int64))
     rows = term.combine(term.encode(table))
     random = np.random.default_rng(1)
     for _ in range(20):
@@ -146,7 +146,7 @@ def test_rare_categories_share_an_effect_and_new_ones_have_none():
     term = category(most=2)
     assert term.width == 2
     assert sorted(term.groups.tolist()) == [-1, 0, 1, 2, 2, 2]
-    unseen = Table(np.zeros((1, 2)), np.array([[5]]))
+    unseen = CodedTable(np.zeros((1, 2)), np.array([[5]]))
     assert not term.combine(term.encode(unseen)).any()
 
 
@@ -154,7 +154,7 @@ def test_rare_categories_share_an_effect_and_new_ones_have_none():
 def test_difficult_columns(values):
     x = np.array(values)
     term = Curve.from_column("x", 0, Column.from_values(x), size=10)
-    rows = term.combine(term.encode(Table(x[:, None], np.zeros((len(x), 0), dtype=np.int64))))
+    rows = term.combine(term.encode(CodedTable(x[:, None], np.zeros((len(x), 0), dtype=np.int64))))
     assert np.isfinite(rows).all()
     assert all(np.isfinite(penalty).all() for penalty in term.space.penalties)
 

@@ -123,11 +123,11 @@ EDITS = [
     (("parameters", "effort"), 3),
     (("parameters", "time_limit"), "1"),
     (("parameters", "time_limit"), -1.0),
-    (("columns", "roles"), ["numerical"]),
-    (("columns", "roles", 0), "categorical"),
-    (("columns", "categories", 0), []),
-    (("columns", "names"), [1] * 6),
-    (("columns", "names"), ["age", "income", "flat", "town", "code", "owns", "owns"]),
+    (("columns",), []),
+    (("columns", 0, "role"), "categorical"),
+    (("columns", 3, "categories"), []),
+    (("columns", 0, "name"), 1),
+    (("columns", 0, "name"), "owns"),
     (("choices",), []),
     (("feature_choices",), None),
     (("feature_choices",), [{"encoding": "Std", "losses": {}, "reason": ""}]),
@@ -418,8 +418,8 @@ def with_parts(content, n_parts):
 
 
 def with_columns(content, n):
-    columns = {"names": None, "roles": ["categorical"] * n, "kinds": ["number"] * n, "categories": [[1]] * n}
-    return {**content, "indicated": [], "columns": {**columns, "warnings": []}}
+    column = {"role": "categorical", "kind": "number", "name": None, "categories": [1], "format": None, "notices": []}
+    return {**content, "indicated": [], "columns": [column] * n}
 
 
 @pytest.mark.parametrize("case", LARGE)

@@ -145,8 +145,8 @@ def test_dates_however_they_are_written(name):
     columns, table = Columns.learn(X)
     assert columns.roles == ("date", "numerical")
     parts = ("elapsed days", "year", "month", "weekday", "day of year")
-    assert columns.formats[0].parts == parts
-    assert columns.formats[0].zone == zone
+    assert columns[0].format.parts == parts
+    assert columns[0].format.zone == zone
     assert columns.numerical_names[:3] == ["v (elapsed days)", "v (year)", "v (month, sine)"]
     np.testing.assert_allclose(table.numbers[:, 0], expected)
     there = ~np.isnan(table.numbers[:, 0])
@@ -163,10 +163,10 @@ def test_dates_however_they_are_written(name):
 
 def test_only_parts_that_vary_become_numbers():
     columns = Columns.from_table(with_noise(HOURS))
-    assert columns.formats[0].parts == ("elapsed days", "month", "weekday", "hour", "day of year")
+    assert columns[0].format.parts == ("elapsed days", "month", "weekday", "hour", "day of year")
     times = with_noise([f"{row % 24}:{row % 60:02d}" for row in range(N)])
     columns, table = Columns.learn(times)
-    assert columns.formats[0] == DateFormat("time", ("hour",))
+    assert columns[0].format == DateFormat("time", ("hour",))
     np.testing.assert_allclose(table.numbers[18, :2], [np.sin(2 * np.pi * 18.3 / 24), np.cos(2 * np.pi * 18.3 / 24)])
     same = with_noise(pd.Series([dt.time(row % 24, row % 60) for row in range(N)], dtype=object))
     np.testing.assert_allclose(Columns.learn(same)[1].numbers, table.numbers)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from knotwork._preparation.columns import Columns, Table
+from knotwork._preparation.columns import CodedTable, Columns
 from knotwork._preparation.formats import is_mark
 from tests.conftest import EVERYTHING
 
@@ -80,7 +80,7 @@ def test_permuted_rows_permute_the_result_and_nothing_else(drawn, random):
     order = random.sample(range(len(X)), len(X))
     columns, read = Columns.from_table(X, categorical), Columns.from_table(X, categorical).read(X)
     assert repr(Columns.from_table(X.iloc[order], categorical)) == repr(columns)
-    assert_same(columns.read(X.iloc[order]), Table(read.numbers[order], read.codes[order]))
+    assert_same(columns.read(X.iloc[order]), CodedTable(read.numbers[order], read.codes[order]))
 
 
 @wild
@@ -90,7 +90,7 @@ def test_a_row_alone_is_read_as_among_others(drawn):
     columns = Columns.from_table(X, categorical)
     read = columns.read(X)
     for row in range(len(X)):
-        assert_same(columns.read(X.iloc[[row]]), Table(read.numbers[[row]], read.codes[[row]]))
+        assert_same(columns.read(X.iloc[[row]]), CodedTable(read.numbers[[row]], read.codes[[row]]))
 
 
 @wild
@@ -105,7 +105,7 @@ def test_the_result_is_complete_and_the_table_is_not_touched(drawn):
     kept = [name for name, role in zip(X, columns.roles, strict=True) if role == "numerical"]
     assert columns.numerical_names == kept
     marked = X.astype(object).map(lambda value: isinstance(value, str) and is_mark(value))
-    marked = marked & np.array([written is not None for written in columns.formats])
+    marked = marked & np.array([column.format is not None for column in columns])
     np.testing.assert_array_equal(np.isnan(read.numbers), X[kept].isna() | marked[kept])
     np.testing.assert_array_equal(read.codes == 0, X.drop(columns=kept).isna())
     for codes, count in zip(read.codes.T, columns.cardinalities, strict=True):

@@ -13,7 +13,7 @@ import pytest
 from scipy import sparse
 from sklearn.preprocessing import OrdinalEncoder
 
-from knotwork._preparation.columns import Columns, Table
+from knotwork._preparation.columns import CodedTable, Columns
 
 NAN = float("nan")
 LARGEST = np.finfo(float).max
@@ -268,7 +268,7 @@ def test_frames_whose_names_are_no_text_are_read_by_position():
 def test_columns_of_frames_are_found_by_name():
     X = pd.DataFrame({"a": [1.0, 2.0], "b": ["u", "v"], "c": [3, 4]})
     columns = Columns.from_table(X)
-    expected = Table(np.array([[1.0, 3.0], [2.0, 4.0]]), np.array([[1], [2]]))
+    expected = CodedTable(np.array([[1.0, 3.0], [2.0, 4.0]]), np.array([[1], [2]]))
     for table in (X, X[["c", "b", "a"]], pl.from_pandas(X[["b", "c", "a"]]), pa.Table.from_pandas(X)):
         for got, wanted in zip(columns.read(table), expected, strict=True):
             np.testing.assert_array_equal(got, wanted)

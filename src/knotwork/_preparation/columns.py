@@ -1,18 +1,16 @@
 """The columns of a user's table, learned when fitting: what each holds, what networks see of it, and its values."""
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from itertools import pairwise
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_array
 
 from knotwork._checks import argument_error, check_choice, listed, type_error, warn_user
-from knotwork._preparation.cells import KINDS, Cells, Label
-from knotwork._preparation.formats import DateFormat, Format, format_from_json, format_to_json
+from knotwork._preparation.cells import Cells, Label
+from knotwork._preparation.formats import DateFormat
 from knotwork._preparation.learning import (
     FEWEST_COMPARED,
     Misfits,
@@ -24,29 +22,31 @@ from knotwork._preparation.learning import (
     refuse_infinite,
     warn_misfits,
 )
+from knotwork._preparation.table_column import Notice, NoticeCode, Role, TableColumn, column_label
 from knotwork._tables import as_frame, frame_names, refuse_empty, refuse_sparse
 from knotwork.errors import ColumnError, ColumnTypeError, ColumnWarning
 
-__all__ = ["DATES", "ROLES", "Columns", "Table", "Whole", "column_label", "open_columns"]
+__all__ = [
+    "DATES", "LARGEST", "CodedTable", "Columns", "Notice", "NoticeCode", "Role", "Span", "TableColumn", "Whole",
+    "column_label", "open_columns",
+]  # fmt: skip
 
 Names: TypeAlias = tuple[str, ...] | None
 
-ROLES = {
-    "numerical": "numbers, booleans and durations, also written as text",
-    "date": "dates and times, also written as text, which become several numbers",
-    "categorical": "other text, categories, and columns that the user lists",
-    "ignored": "identifiers, free text and constants, which networks do not see",
-}
 DATES = {"features": "dates and times become numbers", "error": "dates, times and durations are refused"}
-
-LABELS: dict[str, tuple[type, ...]] = {"number": (int, float), "boolean": (bool,), "text": (str,), "mixed": (str,)}
-"""The types of the categories, for each kind of column."""
 
 LARGEST = np.finfo(np.float64).max
 
 
-class Table(NamedTuple):
-    """A table as it was read.
+class Span(NamedTuple):
+    """Where a column stands in a `CodedTable`: the name of the field, and its places there."""
+
+    field: str
+    places: slice
+
+
+class CodedTable(NamedTuple):
+    """A table as it was read: numbers, and codes of categories.
 
     Parameters
     ----------
@@ -60,9 +60,28 @@ class Table(NamedTuple):
     numbers: npt.NDArray[np.float64]
     codes: npt.NDArray[np.int64]
 
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.numbers)
 
-@dataclass(frozen=True)
-class Columns:
+    def take(self, rows: Any) -> "CodedTable":
+        """Return some rows."""
+        return CodedTable(self.numbers[rows], self.codes[rows])
+
+    def values(self, span: Span) -> npt.NDArray[Any]:
+        """Return the values of a column, of shape (n, k)."""
+        part: npt.NDArray[Any] = getattr(self, span.field)[:, span.places]
+        return part
+
+    def with_values(self, span: Span, values: npt.NDArray[Any]) -> "CodedTable":
+        """Return the table with other values of a column, of shape (n, k) or (k,)."""
+        changed = getattr(self, span.field).copy()
+        changed[:, span.places] = values
+        return self._replace(**{span.field: changed})
+
+
+class Columns(tuple[TableColumn, ...]):
     """The columns of the table that an estimator was fitted on.
 
     Numbers, decimals, booleans and durations are numerical, and so is a column whose values are all missing. Text is
@@ -73,57 +92,34 @@ class Columns:
 
     Parameters
     ----------
-    names : tuple of str or None
-        Names of the columns; None for arrays, and for frames whose names are not text.
-    roles : tuple of str
-        For each column one of `ROLES`.
-    kinds : tuple of str
-        For each column the kind of its values, one of `KINDS`.
-    categories : tuple of tuple of str, int, float or bool
-        For each categorical column its categories, in ascending order.
-    warnings : tuple of str
-        What the user should check, a sentence or two for each column: text that was read as numbers or dates, columns
-        that are ignored, copies of the target.
-    inferred : tuple of str
-        What else was inferred: truth values, and the numbers that dates become.
-    formats : tuple of NumberFormat, BooleanFormat, DateFormat or None
-        For each column how its text is written, and for dates the numbers that they become; by default None for all.
+    columns : iterable of TableColumn
+        The columns, all with distinct names or all without.
 
     Examples
     --------
     >>> import pandas as pd
     >>> X = pd.DataFrame({"age": [31, None], "town": ["Ulm", "Bonn"]})
     >>> columns = Columns.from_table(X)
-    >>> columns.roles, columns.categories
-    (('numerical', 'categorical'), (('Bonn', 'Ulm'),))
+    >>> columns.roles, columns[1].categories
+    (('numerical', 'categorical'), ('Bonn', 'Ulm'))
     >>> columns.read(pd.DataFrame({"town": ["Ulm", "Rome"], "age": [1, 2]}))
-    Table(numbers=array([[1.],
+    CodedTable(numbers=array([[1.],
            [2.]]), codes=array([[2],
            [0]]))
     """
 
-    names: Names
-    roles: tuple[str, ...]
-    kinds: tuple[str, ...]
-    categories: tuple[tuple[Label, ...], ...]
-    warnings: tuple[str, ...] = ()
-    inferred: tuple[str, ...] = ()
-    formats: tuple[Format | None, ...] = ()
+    __slots__ = ()
 
-    def __post_init__(self) -> None:
-        if not self.formats:
-            object.__setattr__(self, "formats", (None,) * len(self.roles))
-        _check_counts(self)
-        categorical = iter(self.categories)
-        for index, (role, kind, written) in enumerate(zip(self.roles, self.kinds, self.formats, strict=True)):
-            check_choice(role, f"roles[{index}]", ROLES)
-            check_choice(kind, f"kinds[{index}]", KINDS)
-            if role == "categorical":
-                _check_categories(next(categorical), kind)
-            elif role == "numerical" and kind in ("text", "mixed") and written is None:
-                raise argument_error(f"roles[{index}]", f"be 'categorical' for a column of kind {kind!r}", role)
-            if isinstance(written, DateFormat) != (role == "date") or (written is not None and role == "categorical"):
-                raise argument_error(f"formats[{index}]", f"suit a column of role {role!r}", written)
+    def __new__(cls, columns: Iterable[TableColumn]) -> Self:
+        made = super().__new__(cls, columns)
+        if not made:
+            raise argument_error("columns", "be at least one", 0)
+        names = [column.name for column in made]
+        if any(name is not None for name in names) and not (
+            all(isinstance(name, str) for name in names) and len(set(names)) == len(names)
+        ):
+            raise argument_error("names", "be distinct text, or None for all columns", listed(names))
+        return made
 
     @classmethod
     def from_table(
@@ -140,7 +136,7 @@ class Columns:
         *,
         dates: str = "features",
         whole: Whole | None = None,
-    ) -> tuple["Columns", Table]:
+    ) -> tuple["Columns", CodedTable]:
         """Learn the columns of a table, and read it.
 
         Infinite numbers, lists, records, bytes and complex numbers are refused with the name of the column and what to
@@ -163,43 +159,62 @@ class Columns:
         -------
         columns : Columns
             The columns.
-        table : Table
+        table : CodedTable
             The values, as from `read`.
         """
         check_choice(dates, "dates", DATES)
         names, columns = open_columns(X)
         chosen = _check_chosen(categorical, names, len(columns))
+        given = list(enumerate(names or [None] * len(columns)))
         learned = [
-            learn_column(column, column_label(names, index), is_chosen=index in chosen, dates=dates)
-            for index, column in enumerate(columns)
+            learn_column(columns[place], name, column_label(name, place), is_chosen=place in chosen, dates=dates)
+            for place, name in given
         ]
         if whole is not None:
-            learned = [each.with_labels(whole.labels.get(index, ())) for index, each in enumerate(learned)]
+            learned = [each.with_labels(whole.labels.get(place, ())) for place, each in enumerate(learned)]
         n_rows = len(columns[0])
         n_whole = n_rows if whole is None else whole.n_rows
-        reasons = [
-            "" if index in chosen else reason_to_ignore(each, None if names is None else names[index], n_whole)
-            for index, each in enumerate(learned)
-        ]
-        if not all(reasons):
-            learned = [each.ignored(reason) if reason else each for each, reason in zip(learned, reasons, strict=True)]
-        made = cls(
-            names=names,
-            roles=tuple(each.role for each in learned),
-            kinds=tuple(each.cells.kind for each in learned),
-            categories=tuple(each.categories for each in learned if each.role == "categorical"),
-            warnings=tuple(each.warning for each in learned if each.warning),
-            inferred=tuple(each.inferred for each in learned if each.inferred),
-            formats=tuple(each.written for each in learned),
-        )
-        numbers = [each.values for each in learned if each.role in ("numerical", "date")]
-        codes = [each.values[:, None] for each in learned if each.role == "categorical"]
-        return made, Table(_side_by_side(numbers, n_rows, np.float64), _side_by_side(codes, n_rows, np.int64))
+        reasons = [None if place in chosen else reason_to_ignore(each, n_whole) for place, each in enumerate(learned)]
+        made = [each.column for each in learned]
+        if not all(reasons):  # nothing else would be left
+            made = [column.ignored(why) if why else column for column, why in zip(made, reasons, strict=True)]
+        values = [(column.role, each.values) for column, each in zip(made, learned, strict=True)]
+        numbers = [part for role, part in values if role in (Role.NUMERICAL, Role.DATE)]
+        codes = [part[:, None] for role, part in values if role == Role.CATEGORICAL]
+        table = CodedTable(_side_by_side(numbers, n_rows, np.float64), _side_by_side(codes, n_rows, np.int64))
+        return cls(made), table
 
     @property
-    def notices(self) -> tuple[str, ...]:
-        """All that was inferred and noticed: `warnings`, then `inferred`."""
-        return (*self.warnings, *self.inferred)
+    def names(self) -> Names:
+        """Names of the columns; None for arrays, and for frames whose names are not text."""
+        return None if self[0].name is None else tuple(str(column.name) for column in self)
+
+    @property
+    def labels(self) -> list[Any]:
+        """Names of the columns, or their positions in a table without names."""
+        return [place if column.name is None else column.name for place, column in enumerate(self)]
+
+    @property
+    def roles(self) -> tuple[Role, ...]:
+        """For each column what networks see of it."""
+        return tuple(column.role for column in self)
+
+    @property
+    def seen(self) -> list[int]:
+        """The places of the columns that networks see."""
+        return [place for place, column in enumerate(self) if column.role != Role.IGNORED]
+
+    @property
+    def categorical(self) -> dict[Any, TableColumn]:
+        """The categorical columns by their labels, in the order of `CodedTable.codes`."""
+        return {
+            label: column for label, column in zip(self.labels, self, strict=True) if column.role == Role.CATEGORICAL
+        }
+
+    @property
+    def categories(self) -> tuple[tuple[Label, ...], ...]:
+        """The categories of each categorical column."""
+        return tuple(column.categories for column in self.categorical.values())
 
     @property
     def cardinalities(self) -> tuple[int, ...]:
@@ -207,20 +222,34 @@ class Columns:
         return tuple(len(labels) + 1 for labels in self.categories)
 
     @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the user should check, a sentence or two for each column that has something."""
+        return tuple(column.warning for column in self if column.warning)
+
+    @property
+    def inferred(self) -> tuple[str, ...]:
+        """What else was inferred: truth values, and the numbers that dates become."""
+        return tuple(column.inferred for column in self if column.inferred)
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """All that was inferred and noticed: `warnings`, then `inferred`."""
+        return (*self.warnings, *self.inferred)
+
+    @property
     def numerical_names(self) -> list[Any]:
-        """Names of the columns of `Table.numbers`.
+        """Names of the columns of `CodedTable.numbers`.
 
         Those of the numerical columns, or their positions in a table without names; and for each number of a date a
         name such as ``"sold (year)"``.
         """
         taken = set(self.names or ())
         out: list[Any] = []
-        for place, (role, written) in enumerate(zip(self.roles, self.formats, strict=True)):
-            name = place if self.names is None else self.names[place]
-            if role == "numerical":
-                out.append(name)
-            for part in written.names if isinstance(written, DateFormat) else ():
-                derived = f"{name} ({part})"
+        for label, column in zip(self.labels, self, strict=True):
+            if column.role == Role.NUMERICAL:
+                out.append(label)
+            for part in column.part_names:
+                derived = f"{label} ({part})"
                 while derived in taken:
                     derived += "_"
                 taken.add(derived)
@@ -228,15 +257,14 @@ class Columns:
         return out
 
     @property
-    def spans(self) -> list[tuple[str, slice]]:
-        """For each column the field of `Table` that holds it, and its places there: none for one that is ignored."""
+    def spans(self) -> list[Span]:
+        """For each column where it stands in a `CodedTable`; no places for one that is ignored."""
         ends = {"numbers": 0, "codes": 0}
         out = []
-        for role, written in zip(self.roles, self.formats, strict=True):
-            field = "codes" if role == "categorical" else "numbers"
-            width = 0 if role == "ignored" else len(written.names) if isinstance(written, DateFormat) else 1
-            out.append((field, slice(ends[field], ends[field] + width)))
-            ends[field] += width
+        for column in self:
+            field = "codes" if column.role == Role.CATEGORICAL else "numbers"
+            out.append(Span(field, slice(ends[field], ends[field] + column.width)))
+            ends[field] += column.width
         return out
 
     def spread(self, settings: Mapping[Any, Any]) -> dict[Any, Any]:
@@ -245,47 +273,44 @@ class Columns:
         Columns that are ignored are left out; keys that are no column are kept.
         """
         names, out = self.numerical_names, dict(settings)
-        for place, (field, span) in enumerate(self.spans):
-            name = place if self.names is None else self.names[place]
-            if name in out and self.roles[place] in ("date", "ignored"):
-                setting = out.pop(name)
-                out |= dict.fromkeys(names[span], setting) if field == "numbers" else {}
+        for label, column, (_, places) in zip(self.labels, self, self.spans, strict=True):
+            if label in out and column.role in (Role.DATE, Role.IGNORED):
+                setting = out.pop(label)
+                out |= dict.fromkeys(names[places], setting)
         return out
 
-    def with_copies(self, table: Table, target: npt.NDArray[Any]) -> "Columns":
+    def with_copies(self, table: CodedTable, target: npt.NDArray[Any]) -> "Columns":
         """Return these columns with a warning for each that is a copy of the target, or a monotone function of it.
 
         Parameters
         ----------
-        table : Table
+        table : CodedTable
             The rows, as they were read.
         target : ndarray of shape (n,) or (n, n_targets)
             Numbers, or codes of classes, which are integers.
         """
         targets = np.atleast_2d(target.T)
-        if len(self.roles) == 1 or len(target) < FEWEST_COMPARED:
+        if len(self) == 1 or len(target) < FEWEST_COMPARED:
             return self
-        noted = list(self.warnings)
-        for place, (field, span) in enumerate(self.spans):
-            column = getattr(table, field)[:, span]
-            if column.shape[1] != 1 or not any(is_copy(column[:, 0], each) for each in targets):
-                continue
-            label = column_label(self.names, place)
-            known = [each for each in noted if each.startswith(f"{label} ")]
-            noted = [each for each in noted if each not in known]
-            sentence = (
-                f"{label} determines the target: it is a copy of it, or a monotone function. "
-                "Leave it out if it is not known when predictions are made."
-            )
-            noted.append(" ".join([sentence, *known]))
-        return replace(self, warnings=tuple(noted))
+        out = list(self)
+        for place, span in enumerate(self.spans):
+            values = table.values(span)
+            if values.shape[1] == 1 and any(is_copy(values[:, 0], each) for each in targets):
+                label = column_label(self[place].name, place)
+                notice = Notice(
+                    NoticeCode.COPY,
+                    f"{label} determines the target: it is a copy of it, or a monotone function.",
+                    "Leave it out if it is not known when predictions are made.",
+                )
+                out[place] = replace(out[place], notices=(notice, *out[place].notices))
+        return Columns(out)
 
     def warn(self) -> None:
         """Issue the warnings, each as a `ColumnWarning`."""
         for sentence in self.warnings:
             warn_user(sentence, ColumnWarning)
 
-    def read(self, X: Any) -> Table:
+    def read(self, X: Any) -> CodedTable:
         """Read a table that has these columns.
 
         Columns of a frame are matched by name, in any order; those of a table without names, by position. The values
@@ -303,7 +328,7 @@ class Columns:
 
         Returns
         -------
-        Table
+        CodedTable
             Numbers and codes of categories.
         """
         table, misfits = self.read_quietly(X)
@@ -311,7 +336,7 @@ class Columns:
             warn_misfits(texts, label)
         return table
 
-    def read_quietly(self, X: Any, *, to_fit: bool = False) -> tuple[Table, dict[str, Misfits]]:
+    def read_quietly(self, X: Any, *, to_fit: bool = False) -> tuple[CodedTable, dict[str, Misfits]]:
         """Read a table as `read` does; texts that do not fit the format of their column are returned by its label.
 
         Infinite numbers become the largest ones, or are refused if the rows are `to_fit`.
@@ -321,35 +346,36 @@ class Columns:
         unfit: dict[str, Misfits] = {}
         numbers: list[npt.NDArray[np.float64]] = []
         codes: list[npt.NDArray[np.int64]] = []
-        for source, role, kind, written in zip(order, self.roles, self.kinds, self.formats, strict=True):
-            if role == "ignored" or source is None:
+        for source, column in zip(order, self, strict=True):
+            if column.role == Role.IGNORED or source is None:
                 continue
-            label = column_label(names, source)
-            cells = Cells.from_column(columns[source], label, written.zone if isinstance(written, DateFormat) else None)
-            if role == "categorical":
+            label = column_label(None if names is None else names[source], source)
+            zone = column.format.zone if isinstance(column.format, DateFormat) else None
+            cells = Cells.from_column(columns[source], label, zone)
+            if column.role == Role.CATEGORICAL:
                 cells.refuse_moments(label)
-                codes.append(cells.codes(self.categories[len(codes)], as_text=kind in ("text", "mixed"))[:, None])
-            elif kind == "missing" and cells.kind not in ("number", "boolean", "duration"):
+                codes.append(cells.codes(column.categories, as_text=column.kind in ("text", "mixed"))[:, None])
+            elif column.kind == "missing" and cells.kind not in ("number", "boolean", "duration"):
                 numbers.append(np.full((len(cells.where), 1), np.nan))
             else:
-                values, misfits = read_column(cells, written, label)
+                values, misfits = read_column(cells, column.format, label)
                 if misfits:
                     unfit[label] = misfits
                 if to_fit:
                     refuse_infinite(values[:, 0], label)
                 numbers.append(np.clip(values, -LARGEST, LARGEST))
         n_rows = len(columns[0])
-        return Table(_side_by_side(numbers, n_rows, np.float64), _side_by_side(codes, n_rows, np.int64)), unfit
+        table = CodedTable(_side_by_side(numbers, n_rows, np.float64), _side_by_side(codes, n_rows, np.int64))
+        return table, unfit
 
     def order(self, names: Names, n_columns: int) -> Sequence[int | None]:
         """Return where each column stands in a table; None for an ignored one that is missing."""
         if self.names is not None and names is not None:
-            return _order(
-                self.names, names, {n for n, role in zip(self.names, self.roles, strict=True) if role == "ignored"}
-            )
-        if n_columns != len(self.roles):
+            ignored = {column.name for column in self if column.role == Role.IGNORED}
+            return _order(self.names, names, ignored)
+        if n_columns != len(self):
             raise ColumnError(
-                f"X has {n_columns} features, but Columns is expecting {len(self.roles)} features as input. "
+                f"X has {n_columns} features, but Columns is expecting {len(self)} features as input. "
                 "Pass the columns of the fit, in their order."
             )
         if self.names is not None:
@@ -360,88 +386,21 @@ class Columns:
             )
         return range(n_columns)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> list[dict[str, Any]]:
         """Return the columns as what ``json.dumps`` takes; `from_json` gives them back with their types."""
-        content: dict[str, Any] = {
-            "names": None if self.names is None else list(self.names),
-            "roles": list(self.roles),
-            "kinds": list(self.kinds),
-            "categories": [list(labels) for labels in self.categories],
-            "warnings": list(self.warnings),
-        }
-        if self.inferred:
-            content["inferred"] = list(self.inferred)
-        if any(written is not None for written in self.formats):
-            content["formats"] = [format_to_json(written) for written in self.formats]
-        return content
+        return [column.to_json() for column in self]
 
     @classmethod
-    def from_json(cls, content: dict[str, Any]) -> "Columns":
+    def from_json(cls, content: Any) -> "Columns":
         """Return the columns that `to_json` wrote; unknown or missing entries and wrong types are refused."""
-        known = [field.name for field in fields(cls)]
-        if not isinstance(content, dict):
-            raise type_error("content", "be a dict as Columns.to_json returns it", content)
-        if set(content) | {"inferred", "formats"} != set(known):
-            raise argument_error("content", f"have the entries {listed(known)}", listed(content))
-        content = {"inferred": [], "formats": [], **content}
-        for name in known:
-            if not isinstance(content[name], list) and not (name == "names" and content[name] is None):
-                raise type_error(name, "be a list", content[name])
-        for labels in content["categories"]:
-            if not isinstance(labels, list):
-                raise type_error("categories", "be a list of lists", labels)
-        return cls(
-            names=None if content["names"] is None else tuple(content["names"]),
-            roles=tuple(content["roles"]),
-            kinds=tuple(content["kinds"]),
-            categories=tuple(tuple(labels) for labels in content["categories"]),
-            warnings=tuple(content["warnings"]),
-            inferred=tuple(content["inferred"]),
-            formats=tuple(format_from_json(written) for written in content["formats"]),
-        )
-
-
-def _check_counts(columns: Columns) -> None:
-    n_columns, n_categorical = len(columns.roles), columns.roles.count("categorical")
-    for name, things in (("names", columns.names), ("warnings", columns.warnings), ("inferred", columns.inferred)):
-        if things is not None and not all(isinstance(each, str) for each in things):
-            raise type_error(name, "be text", things)
-    if columns.names is not None and not len(set(columns.names)) == len(columns.names) == n_columns:
-        raise argument_error("names", f"be {n_columns} distinct names, one for each role", columns.names)
-    if len(columns.kinds) != n_columns or not n_columns:
-        raise argument_error("kinds", f"be one for each of {n_columns} roles, of which one is needed", columns.kinds)
-    if len(columns.formats) != n_columns:
-        raise argument_error("formats", f"be one for each of {n_columns} roles", len(columns.formats))
-    if len(columns.categories) != n_categorical:
-        n_given = len(columns.categories)
-        raise argument_error("categories", f"have one entry for each of {n_categorical} categorical columns", n_given)
-
-
-def _check_categories(labels: tuple[Label, ...], kind: str) -> None:
-    if kind == "missing":
-        if labels:
-            raise argument_error("categories", "be empty for a column of kind 'missing'", labels)
-        return
-    if kind not in LABELS:
-        raise argument_error("kinds", f"be one of {listed([*LABELS, 'missing'])} for a categorical column", kind)
-    wrong = [label for label in labels if type(label) not in LABELS[kind]]
-    if wrong or not labels:
-        shown = wrong[0] if wrong else labels
-        raise type_error("categories", f"be {KINDS[kind]} for a column of kind {kind!r}", shown)
-    if any(isinstance(label, float) and not math.isfinite(label) for label in labels):
-        raise argument_error("categories", "be finite", listed(labels))
-    if any(not low < high for low, high in pairwise(labels)):  # type: ignore[operator]
-        raise argument_error("categories", "ascend, without repetition", listed(labels))
+        if not isinstance(content, list):
+            raise type_error("content", "be a list as Columns.to_json returns it", content)
+        return cls(TableColumn.from_json(each) for each in content)
 
 
 def _side_by_side(columns: list[Any], n_rows: int, dtype: type) -> npt.NDArray[Any]:
     """Return arrays of shape (n, k) as one, also where there are none."""
     return np.concatenate(columns, axis=1) if columns else np.empty((n_rows, 0), dtype=dtype)
-
-
-def column_label(names: Names, index: int) -> str:
-    """Return what a column is called in messages."""
-    return f"column {index}" if names is None else f"column {names[index]!r}"
 
 
 def open_columns(X: Any) -> tuple[Names, list[Any]]:
@@ -496,8 +455,8 @@ def _check_chosen(categorical: Any, names: Names, n_columns: int) -> set[int]:
     return {known.index(each) for each in given}
 
 
-def _order(wanted: tuple[str, ...], given: tuple[str, ...], optional: set[str]) -> list[int | None]:
-    """Return where the wanted columns stand among the given ones; any that lacks, or is too many, is an error."""
+def _order(wanted: tuple[str, ...], given: tuple[str, ...], optional: Collection[str | None]) -> list[int | None]:
+    """Return where the wanted columns stand among the given ones; missing or extra columns are an error."""
     place = {name: index for index, name in enumerate(given)}
     lacking = [name for name in wanted if name not in place and name not in optional]
     extra = sorted(set(given) - set(wanted))

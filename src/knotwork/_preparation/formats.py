@@ -264,7 +264,8 @@ WORDS = {
 CYCLES = {"month": 12.0, "weekday": 7.0, "hour": 24.0, "day of year": 365.25}
 """Parts of a date that return, and after how much."""
 
-PARTS = ("elapsed days", "year", *CYCLES)
+ELAPSED = "elapsed days"
+PARTS = (ELAPSED, "year", *CYCLES)
 """Parts of a date that become numbers: those of `CYCLES` by sine and cosine."""
 
 
@@ -351,7 +352,7 @@ def date_parts(moments: npt.NDArray[Any]) -> dict[str, Floats]:
     days, years = moments.astype("datetime64[D]"), moments.astype("datetime64[Y]")
     whole = days.astype(np.int64)
     parts = {
-        "elapsed days": (moments - np.datetime64(0, "us")) / np.timedelta64(1, "D"),
+        ELAPSED: (moments - np.datetime64(0, "us")) / np.timedelta64(1, "D"),
         "year": years.astype(np.int64) + 1970.0,
         "month": moments.astype("datetime64[M]").astype(np.int64) % 12.0,
         "weekday": (whole + 3) % 7.0,
@@ -448,7 +449,7 @@ def _infer_date(texts: Sequence[str]) -> DateFormat | None:
         return None
     zone = UTC if any((match := PATTERNS["ymd"].fullmatch(text.strip())) and match["z"] for text in texts) else None
     ties = ("mdy", "dmy") if "/" in texts[0] else ("dmy", "mdy")
-    formats = [DateFormat(order, ("elapsed days",), zone) for order in ("ymd", *ties)]
+    formats = [DateFormat(order, (ELAPSED,), zone) for order in ("ymd", *ties)]
     formats.append(DateFormat("time", ("hour",)))
     return max(formats, key=lambda each: -int(each.parse(texts).is_misfit.sum()))
 

@@ -21,6 +21,7 @@ from knotwork._preparation.formats import (
     infer_format,
     is_mark,
 )
+from knotwork._preparation.table_column import Notice, NoticeCode, Role, TableColumn
 from knotwork._tables import refuse
 from knotwork.errors import ColumnTypeError, ColumnWarning
 
@@ -67,56 +68,42 @@ class Whole:
 
 @dataclass(frozen=True, eq=False)
 class Learned:
-    """One column as it was learned.
+    """One column as it was learned, with its values.
 
     Parameters
     ----------
+    column : TableColumn
+        What it is.
     cells : Cells
         What it holds.
     label : str
         What it is called in messages.
-    role : str
-        One of `knotwork._preparation.columns.ROLES`.
     values : ndarray of shape (n, k) or (n,)
         Its numbers; or the codes of its categories.
-    categories : tuple of Label
-        The categories in ascending order.
-    written : Format, optional
-        How its text or its dates become numbers.
-    warning, inferred : str
-        What is said to the user, as a warning or a notice.
     is_chosen : bool
         Whether the user or the type of the column says that it is categorical.
     has_all_labels : bool
-        Whether `categories` are those of a table of which `values` are only a part.
+        Whether the categories are those of a table of which `values` are only a part.
     """
 
+    column: TableColumn
     cells: Cells
     label: str
-    role: str
     values: npt.NDArray[Any]
-    categories: tuple[Label, ...] = ()
-    written: Format | None = None
-    warning: str = ""
-    inferred: str = ""
     is_chosen: bool = False
     has_all_labels: bool = False
 
     def with_labels(self, labels: Iterable[Label]) -> "Learned":
         """Return a categorical column with the labels of all rows, if any are given; its values stay as they are."""
         every = same_kind(labels, self.cells.kind)
-        if self.role != "categorical" or not every:
+        if self.column.role != Role.CATEGORICAL or not every:
             return self
-        return replace(self, categories=tuple(sorted(every | set(self.categories))), has_all_labels=True)
-
-    def ignored(self, reason: str) -> "Learned":
-        """Return the column without its values; `reason` is a sentence for the user."""
-        return replace(self, role="ignored", written=None, warning=reason, inferred="")
+        return replace(self, column=self.column.with_labels(every), has_all_labels=True)
 
 
-def learn_column(column: Any, label: str, *, is_chosen: bool, dates: str) -> Learned:
+def learn_column(values: Any, name: str | None, label: str, *, is_chosen: bool, dates: str) -> Learned:
     """Return what a column holds; parameters as in `Cells.from_column` and `Columns.learn`."""
-    cells = Cells.from_column(column, label)
+    cells = Cells.from_column(values, label)
     if dates == "error" or is_chosen:
         cells.refuse_moments(label)
     is_chosen = is_chosen or (cells.is_categorical and cells.kind != "missing")
@@ -129,16 +116,19 @@ def learn_column(column: Any, label: str, *, is_chosen: bool, dates: str) -> Lea
                 "`categorical`, or pass dates='features'."
             )
         if written is not None:
-            return _learn_written(cells, label, written, parsed)
+            return _learn_written(cells, name, label, written, parsed)
     if cells.kind in ("date", "time"):
         order = "ymd" if cells.kind == "date" else "time"
-        return _learn_written(cells, label, DateFormat(order, (PARTS[0] if order == "ymd" else "hour",), cells.zone))
+        first = DateFormat(order, (PARTS[0] if order == "ymd" else "hour",), cells.zone)
+        return _learn_written(cells, name, label, first)
     if is_chosen or cells.kind in ("text", "mixed"):
-        return _learn_category(cells, label, is_chosen=is_chosen)
-    values = cells.numbers(label)
-    refuse_infinite(values, label)
-    inferred = f"{label} holds durations, which become seconds." if cells.kind == "duration" else ""
-    return Learned(cells, label, "numerical", values[:, None], inferred=inferred)
+        return _learn_category(cells, name, label, is_chosen=is_chosen)
+    numbers = cells.numbers(label)
+    refuse_infinite(numbers, label)
+    notices: tuple[Notice, ...] = ()
+    if cells.kind == "duration":
+        notices = (Notice(NoticeCode.DURATIONS, f"{label} holds durations, which become seconds."),)
+    return Learned(TableColumn(Role.NUMERICAL, cells.kind, name, notices=notices), cells, label, numbers[:, None])
 
 
 def refuse_infinite(values: npt.NDArray[np.float64], label: str) -> None:
@@ -146,19 +136,23 @@ def refuse_infinite(values: npt.NDArray[np.float64], label: str) -> None:
     refuse(np.isinf(values), label, "contains infinity", "Replace it by NaN or a finite number before fitting.")
 
 
-def _learn_category(cells: Cells, label: str, *, is_chosen: bool) -> Learned:
+def _learn_category(cells: Cells, name: str | None, label: str, *, is_chosen: bool) -> Learned:
     if cells.kind == "number":
         refuse_infinite(cells.numbers(label), label)
     categories = cells.categories()
     codes = cells.codes(categories, as_text=cells.kind in ("text", "mixed"))
-    mixed = (
-        f"{label} mixes text with numbers or booleans: all are taken by their text." if cells.kind == "mixed" else ""
-    )
-    return Learned(cells, label, "categorical", codes, categories, warning=mixed, is_chosen=is_chosen)
+    notices: tuple[Notice, ...] = ()
+    if cells.kind == "mixed":
+        text = f"{label} mixes text with numbers or booleans: all are taken by their text."
+        notices = (Notice(NoticeCode.MIXED, text),)
+    column = TableColumn(Role.CATEGORICAL, cells.kind, name, categories, notices=notices)
+    return Learned(column, cells, label, codes, is_chosen=is_chosen)
 
 
-def _learn_written(cells: Cells, label: str, written: Format, parsed: Parsed | None = None) -> Learned:
-    """Return a column of text in a format, or of dates of whatever type."""
+def _learn_written(
+    cells: Cells, name: str | None, label: str, written: Format, parsed: Parsed | None = None
+) -> Learned:
+    """Return a column of text in a format, or of dates of any type."""
     if isinstance(written, DateFormat):
         moments, misfits = _moments(cells, written, label, parsed)
         written = replace(written, parts=_varying(moments, written.parts))
@@ -166,16 +160,21 @@ def _learn_written(cells: Cells, label: str, written: Format, parsed: Parsed | N
     else:
         values, misfits = read_column(cells, written, label, parsed)
     refuse_infinite(values[:, 0], label)
-    role = "date" if isinstance(written, DateFormat) else "numerical"
+    role = Role.DATE if isinstance(written, DateFormat) else Role.NUMERICAL
+    notice = _written_notice(cells, label, written, misfits)
+    return Learned(TableColumn(role, cells.kind, name, format=written, notices=(notice,)), cells, label, values)
+
+
+def _written_notice(cells: Cells, label: str, written: Format, misfits: "Misfits") -> Notice:
+    """Return what the user is told of a column of text in a format, or of dates."""
     if cells.kind in MOMENTS:
-        return Learned(cells, label, role, values, written=written, inferred=f"{label} holds {written.describe()}.")
+        return Notice(NoticeCode.DATES, f"{label} holds {written.describe()}.")
     what = "is text" if cells.kind == "text" else "mixes text with numbers"
     sentence = f"{label} {what}, such as {shown(_first(cells))}, and is read as {written.describe()}."
     if misfits:
         sentence += f" {_misfit_words(misfits)} taken as missing."
-    if isinstance(written, BooleanFormat) and not misfits:
-        return Learned(cells, label, role, values, written=written, inferred=sentence)
-    return Learned(cells, label, role, values, written=written, warning=sentence)
+    is_boolean = isinstance(written, BooleanFormat) and not misfits
+    return Notice(NoticeCode.BOOLEANS if is_boolean else NoticeCode.PARSED, sentence)
 
 
 def _first(cells: Cells) -> Label:
@@ -245,41 +244,39 @@ def warn_misfits(misfits: Misfits, label: str) -> None:
         )
 
 
-def reason_to_ignore(learned: Learned, name: str | None, n_whole: int) -> str:
-    """Return why a column should be ignored, as a sentence for the user; nothing if it should not.
+def reason_to_ignore(learned: Learned, n_whole: int) -> Notice | None:
+    """Return why a column should be ignored; None if it should not.
 
     Parameters
     ----------
     learned : Learned
-        The column.
-    name : str or None
-        Its name; columns without names are identifiers only if they count the rows.
+        The column. Without a name it is an identifier only if it counts the rows.
     n_whole : int
         Number of rows of the table, of which the column may have a random part.
     """
     n_rows, label = len(learned.cells.where), learned.label
     if n_rows < FEWEST_JUDGED:
-        return ""
+        return None
     if _is_constant(learned):
-        why = "all its values are missing" if learned.cells.kind == "missing" else "it is constant"
+        is_empty = learned.cells.kind == "missing"
+        why = "all its values are missing" if is_empty else "it is constant"
         part = f" in a sample of {n_rows:,} rows" if n_rows < n_whole else ""
-        return f"{label} is ignored: {why}{part}."
-    if learned.role == "numerical" and _counts_rows(learned, name, n_whole):
-        return (
-            f"{label} is ignored: it looks like an identifier, a different whole number in each row. "
-            "Convert it to floats if it is a quantity."
-        )
-    n_values = len(learned.categories)
+        return Notice(NoticeCode.EMPTY if is_empty else NoticeCode.CONSTANT, f"{label} is ignored: {why}{part}.")
+    if learned.column.role == Role.NUMERICAL and _counts_rows(learned, n_whole):
+        text = f"{label} is ignored: it looks like an identifier, a different whole number in each row."
+        return Notice(NoticeCode.IDENTIFIER, text, "Convert it to floats if it is a quantity.")
+    categories = learned.column.categories
     n_rows = n_whole if learned.has_all_labels else n_rows
-    if learned.role == "categorical" and not learned.is_chosen and n_rows > 100 and n_values > 0.5 * n_rows:
-        sample = [str(text) for text in learned.categories[:: max(n_values // 100, 1)]]
+    if categories and not learned.is_chosen and n_rows > 100 and len(categories) > 0.5 * n_rows:
+        sample = [str(text) for text in categories[:: max(len(categories) // 100, 1)]]
         is_free = sum(len(text.split()) for text in sample) >= N_WORDS * len(sample)
-        return (
-            f"{label} is ignored: it looks like {'free text' if is_free else 'an identifier'}, text with {n_values} "
-            f"distinct values in {n_rows} {'sampled ' if n_rows < n_whole else ''}rows. List it in `categorical` if "
-            "its values are categories."
+        text = (
+            f"{label} is ignored: it looks like {'free text' if is_free else 'an identifier'}, text with "
+            f"{len(categories)} distinct values in {n_rows} {'sampled ' if n_rows < n_whole else ''}rows."
         )
-    return ""
+        code = NoticeCode.FREE_TEXT if is_free else NoticeCode.IDENTIFIER
+        return Notice(code, text, "List it in `categorical` if its values are categories.")
+    return None
 
 
 def _is_constant(learned: Learned) -> bool:
@@ -287,18 +284,19 @@ def _is_constant(learned: Learned) -> bool:
     if learned.cells.kind == "missing":
         return True
     values = learned.values
-    if learned.has_all_labels and len(learned.categories) > 1:
+    if learned.has_all_labels and len(learned.column.categories) > 1:
         return False
     if (values[0] != values[-1]).any() or (learned.cells.where < 0).any():
         return False
     return bool((values == values[0]).all())
 
 
-def _counts_rows(learned: Learned, name: str | None, n_whole: int) -> bool:
+def _counts_rows(learned: Learned, n_whole: int) -> bool:
     """Return whether whole numbers are an identifier: all are different, and ascend or have the name of one."""
     values, n_rows = learned.cells.values, len(learned.cells.where)
+    name, written = learned.column.name, learned.column.format
     if values.dtype.kind not in "iu" or len(values) < n_rows:
-        if not isinstance(learned.written, NumberFormat) or learned.written.unit:
+        if not isinstance(written, NumberFormat) or written.unit:
             return False
         values = learned.values[:, 0]
         if not (values == np.trunc(values)).all():  # false for NaN

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from knotwork._checks import argument_error, listed, suggestion, type_error
 from knotwork._cores import usable_cores
 from knotwork._preparation.cells import MOMENTS, Cells, Label
-from knotwork._preparation.columns import Columns, Whole, column_label, open_columns
+from knotwork._preparation.columns import Columns, Role, Whole, column_label, open_columns
 from knotwork._preparation.learning import Misfits, warn_misfits
 from knotwork._tables import (
     BATCH_ROWS,
@@ -427,7 +427,7 @@ class _Labels:
         for place, column in enumerate(columns):
             if self._labels.get(place, ()) is None or not self._is_labelled(names, place, column):
                 continue
-            label = self._names[place] = column_label(names, place)
+            label = self._names[place] = column_label(None if names is None else names[place], place)
             unique = column.unique() if not isinstance(column, np.ndarray) and column.dtype == nw.String else column
             cells = Cells.from_column(unique, label)
             if cells.kind == "missing" or cells.kind in MOMENTS:
@@ -591,7 +591,7 @@ def _run_threads(writing: _Writing, reader: BatchReader, survey: Survey, parts: 
     waiting: deque[tuple[AbstractContextManager[None], Future[npt.NDArray[Any]]]] = deque()
     held = _HeldRows(writing.read_target(survey.batch.target)[survey.validates])
     columns = writing.columns
-    ignored = [name for name, role in zip(columns.names or (), columns.roles, strict=False) if role == "ignored"]
+    ignored = [column.name for column in columns if column.name is not None and column.role == Role.IGNORED]
     with ExitStack() as stack:
         threads = [stack.enter_context(ThreadPoolExecutor(1, "knotwork-batches")) for _ in parts]
         for number, raw in enumerate(raw_batches(reader.source, without=ignored)):

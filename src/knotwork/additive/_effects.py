@@ -9,7 +9,7 @@ import numpy.typing as npt
 from scipy.special import ndtri
 
 from knotwork._checks import argument_error, check_installed, listed, suggestion
-from knotwork._preparation.columns import Table
+from knotwork._preparation.columns import CodedTable
 from knotwork.additive._terms import Category, Curve, Surface, Term
 from knotwork.basis._base import FloatArray
 
@@ -109,7 +109,7 @@ def _deviations(rows: FloatArray, covariance: FloatArray) -> FloatArray:
     return deviations
 
 
-def _grid(model: "AdditiveModel", term: Term) -> tuple[npt.NDArray[Any], Table]:
+def _grid(model: "AdditiveModel", term: Term) -> tuple[npt.NDArray[Any], CodedTable]:
     """Return values at which a term is shown, and a table with them."""
     sides = term.sides if isinstance(term, Surface) else (term,)
     values, entries = zip(*(_side(model, side, is_pair=len(sides) > 1) for side in sides), strict=True)
@@ -117,7 +117,7 @@ def _grid(model: "AdditiveModel", term: Term) -> tuple[npt.NDArray[Any], Table]:
     order = [each.ravel() for each in np.indices(lengths)]
     n_rows = len(order[0])
     columns = model.columns_
-    table = Table(
+    table = CodedTable(
         np.zeros((n_rows, len(columns.numerical_names))), np.zeros((n_rows, len(columns.categories)), dtype=np.int64)
     )
     for side, entry, places in zip(sides, entries, order, strict=True):

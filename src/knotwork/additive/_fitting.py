@@ -29,7 +29,7 @@ from scipy.optimize import nnls
 from scipy.special import expit, softmax
 
 from knotwork._equals import EQUAL
-from knotwork._preparation.columns import Table
+from knotwork._preparation.columns import CodedTable
 from knotwork.additive._terms import Curve, Local, Term, Ties
 from knotwork.basis._base import FloatArray
 from knotwork.basis._compiled import compiled
@@ -137,14 +137,14 @@ class Design:
     ----------
     terms : sequence of Term
         The terms.
-    table : Table
+    table : CodedTable
         The rows.
     ties : mapping from int to Ties, optional
-        Places in `Table.numbers` of columns with few distinct values, and which of them each row has: the functions of
+        Places in `CodedTable.numbers` of columns with few distinct values, and which of them each row has: functions of
         such a curve are the indicators of these values.
     """
 
-    def __init__(self, terms: Sequence[Term], table: Table, *, ties: Mapping[int, Ties] | None = None) -> None:
+    def __init__(self, terms: Sequence[Term], table: CodedTable, *, ties: Mapping[int, Ties] | None = None) -> None:
         self.terms, self.n_rows = list(terms), len(table.numbers)
         self._table, self._ties = table, ties or {}
         self._tied = [self._ties.get(term.place) if isinstance(term, Curve) else None for term in terms]
@@ -187,7 +187,7 @@ class Design:
 
     def _encode(self, rows: slice, place: int) -> list[Local]:
         """Return the functions at rows, those of a former design where it has them; `place` is that of the block."""
-        part = Table(self._table.numbers[rows], self._table.codes[rows])
+        part = self._table.take(rows)
         known = self._known[place] if self._known else {}
         return [
             known[term] if term in known else term.encode(part) if tied is None else tied.local(rows)

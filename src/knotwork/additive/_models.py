@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from knotwork._checks import argument_error, check_choice, check_int, listed, suggestion, type_error
 from knotwork._equals import by_size, whole
-from knotwork._preparation.columns import Columns, Table
+from knotwork._preparation.columns import CodedTable, Columns
 from knotwork._preparation.targets import Labels, check_target
 from knotwork._tables import check_weights
 from knotwork.additive._effects import AdditiveEffect, Contributions, effects_of, plot
@@ -137,13 +137,13 @@ class AdditiveModel(BaseEstimator, ABC):
         """Keep what else of the fit is needed later."""
 
     def _set_names(self) -> None:
-        self.n_features_in_ = len(self.columns_.roles)
+        self.n_features_in_ = len(self.columns_)
         if self.columns_.names is not None:
             self.feature_names_in_ = np.array(self.columns_.names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
 
-    def _read(self, X: Any) -> Table:
+    def _read(self, X: Any) -> CodedTable:
         check_is_fitted(self)
         return self.columns_.read(X)
 
@@ -196,7 +196,7 @@ class AdditiveModel(BaseEstimator, ABC):
     def feature_importances_(self) -> FloatArray:
         """Mean absolute contribution of each column to the training rows; that of a pair counts half for each."""
         check_is_fitted(self)
-        names = list(self.columns_.names or range(len(self.columns_.roles)))
+        names = self.columns_.labels
         owners = _owners(self.columns_)
         out = np.zeros(len(names))
         for term, importance in zip(self.terms_, self.term_importances_, strict=True):
@@ -290,7 +290,7 @@ def _check_share(value: Any, name: str) -> float:
     return float(value)
 
 
-def _used_rows(table: Table, y: Any, sample_weight: Any) -> tuple[Table, Any, FloatArray]:
+def _used_rows(table: CodedTable, y: Any, sample_weight: Any) -> tuple[CodedTable, Any, FloatArray]:
     """Return the rows, their target and their weights without rows of weight zero."""
     n_rows = len(table.numbers)
     target = y if hasattr(y, "shape") or isinstance(y, list | tuple) else np.asarray(y)
@@ -302,7 +302,7 @@ def _used_rows(table: Table, y: Any, sample_weight: Any) -> tuple[Table, Any, Fl
     used = np.flatnonzero(weights)
     if len(used) < n_rows:
         target = np.asarray(target, dtype=object if isinstance(target, list | tuple) else None)[used]
-        table = Table(table.numbers[used], table.codes[used])
+        table = table.take(used)
     return table, target, weights[used]
 
 
@@ -313,7 +313,7 @@ class _Fit:
     ----------
     model : AdditiveModel
         The model, with `columns_`.
-    table : Table
+    table : CodedTable
         The rows.
     responses : ndarray of shape (n_fits, n)
         What is fitted.
@@ -321,15 +321,14 @@ class _Fit:
         Weights of the rows, all positive.
     """
 
-    def __init__(self, model: AdditiveModel, table: Table, responses: FloatArray, weights: FloatArray) -> None:
+    def __init__(self, model: AdditiveModel, table: CodedTable, responses: FloatArray, weights: FloatArray) -> None:
         self.model, self.table, self.responses, self.weights = model, table, responses, weights
         numbers = [Column.from_values(column, weights, with_rows=False) for column in table.numbers.T]
         self.numbers = [without_outliers(column) for column in numbers]
         ties = enumerate(map(Ties.from_values, table.numbers.T, numbers))
         self.design = Design([], table, ties={place: each for place, each in ties if each is not None})
         self.names = model.columns_.numerical_names
-        coded = [place for place, role in enumerate(model.columns_.roles) if role == "categorical"]
-        self.coded = [place if model.columns_.names is None else model.columns_.names[place] for place in coded]
+        self.coded = list(model.columns_.categorical)
         self.shapes = _shapes(model, self.names)
         n_columns = max(len(self.names) + len(self.coded), 1)
         affordable = min(MOST_COEFFICIENTS, weights.sum() / ROWS_PER_COEFFICIENT) / n_columns
@@ -557,11 +556,11 @@ class AdditiveRegressor(RegressorMixin, AdditiveModel):
         intervals: FloatArray = means[:, None] + ends * widths[:, None]
         return intervals
 
-    def _rows(self, table: Table) -> Iterator[FloatArray]:
+    def _rows(self, table: CodedTable) -> Iterator[FloatArray]:
         """Yield blocks of rows of the design."""
         for start in range(0, len(table.numbers), ROWS_AT_ONCE):
             rows = slice(start, start + ROWS_AT_ONCE)
-            part = Table(table.numbers[rows], table.codes[rows])
+            part = table.take(rows)
             yield np.concatenate(
                 [np.ones((len(part.numbers), 1)), *(term.combine(term.encode(part)) for term in self.terms_)], axis=1
             )

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 import knotwork
 from knotwork._checks import argument_error, check_choice, check_installed, check_int, listed, type_error
-from knotwork._model_files import damaged, open_model_file, write_model_file
+from knotwork._model_files import SCHEMA, damaged, open_model_file, write_model_file
 from knotwork._preparation.columns import Columns
 from knotwork._preparation.targets import Labels
 from knotwork.additive._fitting import Solution
@@ -258,8 +258,7 @@ def _curve(content: dict[str, Any], prefix: str, arrays: _Arrays, columns: Colum
 
 
 def _category(content: dict[str, Any], prefix: str, arrays: _Arrays, columns: Columns) -> Term:
-    coded = [place for place, role in enumerate(columns.roles) if role == "categorical"]
-    name, place = _name(content, coded if columns.names is None else [columns.names[each] for each in coded])
+    name, place = _name(content, list(columns.categorical))
     groups = arrays.read(f"{prefix}.groups", (columns.cardinalities[place],), "I32")
     space = _transform(prefix, arrays, int(groups.max(initial=-1)) + 1)
     if groups.min(initial=0) < -1:

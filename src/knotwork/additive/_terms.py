@@ -19,7 +19,7 @@ import numpy.typing as npt
 from scipy.linalg import block_diag, eigh, null_space
 
 from knotwork._equals import by_size
-from knotwork._preparation.columns import Table
+from knotwork._preparation.columns import CodedTable
 from knotwork.basis import BSpline
 from knotwork.basis._base import FloatArray, binary_unit
 from knotwork.basis._compiled import compiled
@@ -124,7 +124,7 @@ class Term(ABC):
     space: Space
 
     @abstractmethod
-    def encode(self, table: Table) -> Local:
+    def encode(self, table: CodedTable) -> Local:
         """Return the functions at the rows of a table."""
 
     @property
@@ -155,7 +155,7 @@ class Curve(Term):
     name, space
         As for `Term`.
     place : int
-        Its place in `Table.numbers`.
+        Its place in `CodedTable.numbers`.
     basis : BSpline
         The splines.
     """
@@ -178,7 +178,7 @@ class Curve(Term):
         """Whether missing values have an effect of their own."""
         return bool(self.space.transform[0].any())
 
-    def encode(self, table: Table) -> Local:
+    def encode(self, table: CodedTable) -> Local:
         """Return the splines around each value, or the indicator; other missing values have no function."""
         starts, values = _local(self.basis, table.numbers[:, self.place])
         return Local(starts[:, None], values[:, None])
@@ -194,7 +194,7 @@ class Category(Term):
     name, space
         As for `Term`.
     place : int
-        Its place in `Table.codes`.
+        Its place in `CodedTable.codes`.
     groups : ndarray of int32, shape (n_categories + 1,)
         The function of each code, of which 0 is a missing or new category; -1 for one without training rows.
     """
@@ -212,7 +212,7 @@ class Category(Term):
         centring = _centring(totals / totals.sum())
         return cls(name, Space(centring, (np.ones(centring.shape[1]),)), place, groups)
 
-    def encode(self, table: Table) -> Local:
+    def encode(self, table: CodedTable) -> Local:
         """Return the indicator of each row's category."""
         groups = self.groups[table.codes[:, self.place]][:, None]
         return Local(groups.clip(min=0), (groups >= 0).astype(np.float64)[:, :, None])
@@ -244,7 +244,7 @@ class Surface(Term):
         penalties = tuple(np.kron(*pair) for pair in pairs)
         return cls((first.name, second.name), Space(transform, penalties), sides)
 
-    def encode(self, table: Table) -> Local:
+    def encode(self, table: CodedTable) -> Local:
         """Return the products."""
         first, second = (side.encode(table) for side in self.sides)
         n_rows, _, n_runs = first.values.shape
@@ -282,7 +282,7 @@ class Ties(NamedTuple):
     def encode(self, curve: Curve) -> Local:
         """Return the functions of a curve at the values."""
         numbers = np.repeat(self.values[:, None], curve.place + 1, axis=1)
-        return curve.encode(Table(numbers, np.empty((len(numbers), 0), dtype=np.int64)))
+        return curve.encode(CodedTable(numbers, np.empty((len(numbers), 0), dtype=np.int64)))
 
     def local(self, rows: slice) -> Local:
         """Return the indicators of the values at some rows."""

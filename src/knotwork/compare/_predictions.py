@@ -193,7 +193,7 @@ def _features(frame: pd.DataFrame, columns: "Columns", target: str | None, file:
     """
     if columns.names is None:
         return frame.drop(columns=[target] if target in frame else [])
-    used = [name for name, role in zip(columns.names, columns.roles, strict=True) if role != "ignored"]
+    used = [columns.names[place] for place in columns.seen]
     lacking = [name for name in used if name not in frame.columns]
     if lacking:
         raise argument_error(

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from knotwork._checks import argument_error
 from knotwork._files import check_writable
-from knotwork._preparation.columns import Columns
+from knotwork._preparation.columns import Columns, Role
 from knotwork.compare._budget import Plan, make_plan, measure_speed, refit_rows, report_seconds, unlimited_plan
 from knotwork.compare._effects import feature_effects
 from knotwork.compare._options import SINGLE, CompareOptions, make_candidates
@@ -219,8 +219,9 @@ class _Run:
             )
         self._note(*source.describe(columns))
         warnings = [
-            warning if " is ignored: " in warning else f"{warning} (--drop ignores a column.)"
-            for warning in columns.warnings
+            column.warning if column.role == Role.IGNORED else f"{column.warning} (--drop ignores a column.)"
+            for column in columns
+            if column.warning
         ]
         for line in warnings:
             self.say(f"Warning: {line}")
@@ -343,7 +344,7 @@ class _Run:
         """Skip the importances of features, for which every column is shuffled, if they would take too long."""
         began = time.perf_counter()
         model._outputs(model._held.table)
-        if (time.perf_counter() - began) * len(model.columns_.roles) > IMPORTANCE_SHARE * self.left:
+        if (time.perf_counter() - began) * len(model.columns_) > IMPORTANCE_SHARE * self.left:
             del model._held
             self._note("Importances and figures of features are skipped, because so many columns would take too long.")
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from knotwork._checks import argument_error, check_choice, listed
-from knotwork._preparation.columns import ROLES, Columns
+from knotwork._preparation.columns import Columns, Role
 from knotwork._preparation.targets import Labels, check_target
 from knotwork.datasets._files import check_columns, read_frame, target_labels
 from knotwork.datasets._table import draw_rows
@@ -54,8 +54,10 @@ class Source:
 
     def describe(self, columns: Columns) -> list[str]:
         """Return sentences on the table, its columns, its task and its rows."""
-        counts = {role: columns.roles.count(role) for role in ROLES}
-        words = [f"{count} {role}" for role, count in counts.items() if count or role in ("numerical", "categorical")]
+        counts = {role: columns.roles.count(role) for role in Role}
+        words = [
+            f"{count} {role}" for role, count in counts.items() if count or role in (Role.NUMERICAL, Role.CATEGORICAL)
+        ]
         return [
             f"{self.name}: {self.n_rows:,} rows; features: {', '.join(words)}; target: {self.target_name!r}.",
             self.reason,

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from sklearn.utils import check_random_state
 
 from knotwork._checks import argument_error, check_bool, check_choice, check_int, type_error, warn_user
-from knotwork._preparation.columns import Columns, Table
+from knotwork._preparation.columns import CodedTable, Columns
 from knotwork._preparation.members import MISSING, PreparedTable
 from knotwork._preparation.targets import target_name
 from knotwork._preparation.validation import Holdout, check_validation, group_codes
@@ -324,7 +324,7 @@ class TabularEstimator(FittedModel):
         columns, table = Columns.learn(X, self.categorical, dates=self.dates)
         given = None if X_val is None else (columns.read(X_val), y_val)
         data, holdout = self._training_table(table, y, sample_weight, columns.cardinalities, given=given)
-        columns = columns.with_copies(Table(data.numbers, data.codes), data.target)
+        columns = columns.with_copies(CodedTable(data.numbers, data.codes), data.target)
         columns.warn()
         self._warn_of_few(len(table.numbers))
         holdout = replace(holdout, groups=group_codes(groups, len(table.numbers)))
@@ -377,12 +377,12 @@ class TabularEstimator(FittedModel):
 
     def _training_table(
         self,
-        table: Table,
+        table: CodedTable,
         y: Any,
         sample_weight: Any,
         cardinalities: tuple[int, ...],
         *,
-        given: tuple[Table, Any] | None = None,
+        given: tuple[CodedTable, Any] | None = None,
     ) -> tuple[TrainingTable, Holdout]:
         """Return a table with its target and weights, without rows of weight 0, and with given validation rows."""
         if y is None:
@@ -449,7 +449,7 @@ class TabularEstimator(FittedModel):
 
     def _warm_members(self, columns: Columns, prepared: PreparedTable, plan: Plan) -> tuple[Plan, list[Member]] | None:
         """Return what goes on from the fitted networks; None, with a warning, if the table or the plan is another."""
-        same = hasattr(self, "_warm") and columns.to_json() == self.columns_.to_json()
+        same = hasattr(self, "_warm") and columns == self.columns_
         same = same and self._warm.labels == vars(self).get("labels_") and list(prepared.indicated) == self.indicated_
         same = same and self.trained_.objective == prepared.table.goal
         learned = self.trained_.pieces[0].network.encoding.missing is not None
@@ -537,7 +537,7 @@ class TabularEstimator(FittedModel):
         table, n_categorical = prepared.table, len(prepared.columns.cardinalities)
         weights = combination.weights[members] / combination.weights[members].sum()
         self._held = Held(
-            Table(table.numbers[rows], table.codes[rows, :n_categorical]),
+            CodedTable(table.numbers[rows], table.codes[rows, :n_categorical]),
             table.target[rows],
             combination.trained,
             members.tolist(),
@@ -672,7 +672,7 @@ class TabularEstimator(FittedModel):
         return 0
 
     def _set_names(self, columns: Columns) -> None:
-        self.n_features_in_ = len(columns.roles)
+        self.n_features_in_ = len(columns)
         if columns.names is not None:
             self.feature_names_in_ = np.array(columns.names, dtype=object)
         elif hasattr(self, "feature_names_in_"):

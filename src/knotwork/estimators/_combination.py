@@ -11,7 +11,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import softmax
 
 from knotwork._checks import argument_error
-from knotwork._preparation.columns import Table
+from knotwork._preparation.columns import CodedTable, Columns
 from knotwork.encoders._methods import PER_FEATURE, Encoding
 from knotwork.estimators._plans import Plan
 from knotwork.training._config import TrainingConfig
@@ -495,18 +495,16 @@ def _described_encodings(encodings: Sequence[Encoding]) -> dict[str, Any]:
     return {"method": encodings[0].method if same else PER_FEATURE, "size": encodings[0].size if same else None}
 
 
-def shuffled_losses(table: Table, spans: Sequence[tuple[str, slice]], loss: Callable[[Table], float]) -> FloatArray:
+def shuffled_losses(table: CodedTable, columns: Columns, loss: Callable[[CodedTable], float]) -> FloatArray:
     """Return the increase of a loss when a column is shuffled, one number for each column of the user's table.
 
-    The rows of `table` should not be training rows. `spans` are those of the columns (`Columns.spans`); a column that
-    networks do not see has 0. All columns are shuffled in the same order, so that their numbers can be compared.
+    The rows of `table` should not be training rows. A column that networks do not see has 0. All columns are shuffled
+    in the same order, so that their numbers can be compared.
     """
     before = loss(table)
     order = np.random.RandomState(0).permutation(len(table.numbers))
-    gains = np.zeros(len(spans))
-    for place, (field, span) in enumerate(spans):
-        if span.start < span.stop:
-            shuffled = getattr(table, field).copy()
-            shuffled[:, span] = shuffled[order, span]
-            gains[place] = loss(table._replace(**{field: shuffled})) - before
+    gains = np.zeros(len(columns))
+    for place in columns.seen:
+        span = columns.spans[place]
+        gains[place] = loss(table.with_values(span, table.values(span)[order])) - before
     return gains

@@ -13,7 +13,7 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from knotwork._checks import argument_error, check_bool, check_choice, listed
-from knotwork._preparation.columns import Table
+from knotwork._preparation.columns import CodedTable
 from knotwork._preparation.targets import Labels, check_target, class_weights, row_weights
 from knotwork.estimators._base import TabularEstimator
 from knotwork.estimators._combination import (
@@ -299,7 +299,7 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
             )
         return self._apply(partial(self._predict, return_std=return_std), X)
 
-    def _predict(self, table: Table, *, return_std: bool) -> Any:
+    def _predict(self, table: CodedTable, *, return_std: bool) -> Any:
         """Return predictions for a table as it was read."""
         objective, predictions = self.trained_.objective, self._predictions(table)
         result = objective.result(predictions)
@@ -338,7 +338,7 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
             )
         return self._apply(partial(self._intervals, coverage=float(coverage)), X)
 
-    def _intervals(self, table: Table, *, coverage: float) -> npt.NDArray[np.float64]:
+    def _intervals(self, table: CodedTable, *, coverage: float) -> npt.NDArray[np.float64]:
         assert self.residuals_ is not None
         ends = self.residuals_.interval(self._predictions(table), self.trained_.objective, coverage=coverage)
         return ends if self.n_targets_ is not None else ends[:, 0]
@@ -351,12 +351,12 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
         y, predictions, sample_weight = self._beside_target(X, y, sample_weight)
         return float(r2_score(y, self.trained_.objective.central(predictions), sample_weight=sample_weight))
 
-    def _predictions(self, table: Table) -> npt.NDArray[np.float64]:
+    def _predictions(self, table: CodedTable) -> npt.NDArray[np.float64]:
         """Return all predictions, of shape (n, n_outputs) or, of several targets, (n, n_targets, n_outputs)."""
         mean = _weighted_mean(self._outputs(table), self.weights_)
         return mean if self.n_targets_ is None else mean.reshape(len(mean), self.n_targets_, -1)
 
-    def _responses(self, table: Table) -> npt.NDArray[np.float64]:
+    def _responses(self, table: CodedTable) -> npt.NDArray[np.float64]:
         predictions = self._predictions(table)[..., : len(self.trained_.objective.labels)]
         return predictions.reshape(len(predictions), -1)
 
@@ -581,7 +581,7 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
         """Return the logarithms of `predict_proba`, all finite; parameters as there."""
         return self._apply(self._logarithms, X)
 
-    def _logarithms(self, table: Table) -> npt.NDArray[np.float64]:
+    def _logarithms(self, table: CodedTable) -> npt.NDArray[np.float64]:
         logarithms: npt.NDArray[np.float64] = np.log(np.maximum(self._responses(table), SMALLEST))
         return logarithms
 
@@ -593,7 +593,7 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
         """
         return self._apply(self._odds, X)
 
-    def _odds(self, table: Table) -> npt.NDArray[np.float64]:
+    def _odds(self, table: CodedTable) -> npt.NDArray[np.float64]:
         logarithms = self._logarithms(table)
         return logarithms[:, 1] - logarithms[:, 0] if self._n_classes == 2 else logarithms
 
@@ -606,7 +606,7 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
         y, predictions, sample_weight = self._beside_target(X, y, sample_weight)
         return float(accuracy_score(y, predictions, sample_weight=sample_weight))
 
-    def _responses(self, table: Table) -> npt.NDArray[np.float64]:
+    def _responses(self, table: CodedTable) -> npt.NDArray[np.float64]:
         return tempered(self._probabilities(self._outputs(table), self.weights_), self.temperature_)
 
     def _output_names(self) -> list[str]:

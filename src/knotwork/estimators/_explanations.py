@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 
 from knotwork._checks import argument_error, check_installed, check_int, listed, suggestion
 from knotwork._pictures import ColumnPicture, count_values, picture_block
-from knotwork._preparation.columns import Table
+from knotwork._preparation.columns import CodedTable, Span
 from knotwork.additive import Contributions
 from knotwork.basis import make_basis
 from knotwork.basis._blocks import BasisBlock
@@ -99,19 +99,13 @@ def effects(
     table = estimator._read(X)
     places = _places(estimator, columns)
     rows = check_random_state(seed).permutation(len(table.numbers))[:MOST_ROWS]
-    averaged = _take(table, rows)
+    averaged = table.take(rows)
     return [_effect(estimator, table, averaged, place, n_points) for place in places]
-
-
-def _names(estimator: "FittedModel") -> list[Any]:
-    columns = estimator.columns_
-    return list(range(len(columns.roles))) if columns.names is None else list(columns.names)
 
 
 def _places(estimator: "FittedModel", columns: Sequence[Any] | None) -> list[int]:
     """Return the places of columns by their names; by default of all that networks see."""
-    names = _names(estimator)
-    seen = [place for place, (_, span) in enumerate(estimator.columns_.spans) if span.start < span.stop]
+    names, seen = estimator.columns_.labels, estimator.columns_.seen
     if columns is None:
         return seen
     for name in columns:
@@ -122,16 +116,18 @@ def _places(estimator: "FittedModel", columns: Sequence[Any] | None) -> list[int
     return [names.index(name) for name in columns]
 
 
-def _effect(estimator: "FittedModel", table: Table, averaged: Table, place: int, n_points: int) -> FeatureEffect:
-    field, span = estimator.columns_.spans[place]
-    entries = getattr(table, field)[:, span]
-    first, values = _representatives(entries[:, 0], field, n_points)
-    if field == "codes":
-        labels = _categories(estimator, span.start)
+def _effect(
+    estimator: "FittedModel", table: CodedTable, averaged: CodedTable, place: int, n_points: int
+) -> FeatureEffect:
+    columns = estimator.columns_
+    span = columns.spans[place]
+    entries = table.values(span)
+    first, values = _representatives(entries[:, 0], span.field, n_points)
+    if span.field == "codes":
+        labels = ["missing or new", *columns[place].categories]
         values = np.array([labels[code] for code in values.tolist()], dtype=object)
-    lines = np.stack([_responses(estimator, _with(averaged, field, span, entries[row])) for row in first], axis=1)
-    name = _names(estimator)[place]
-    return FeatureEffect(name, values, lines.mean(axis=0), lines, estimator._output_names())
+    lines = np.stack([_responses(estimator, averaged.with_values(span, entries[row])) for row in first], axis=1)
+    return FeatureEffect(columns.labels[place], values, lines.mean(axis=0), lines, estimator._output_names())
 
 
 def _representatives(column: npt.NDArray[Any], field: str, n_points: int) -> tuple[list[int], npt.NDArray[Any]]:
@@ -151,21 +147,10 @@ def _representatives(column: npt.NDArray[Any], field: str, n_points: int) -> tup
     return known[first[chosen]].tolist(), distinct[chosen]
 
 
-def _categories(estimator: "FittedModel", index: int) -> list[Any]:
-    """Return the labels of the codes of a categorical column."""
-    return ["missing or new", *estimator.columns_.categories[index]]
-
-
-def _with(table: Table, field: str, span: slice, entries: npt.NDArray[Any]) -> Table:
-    changed = getattr(table, field).copy()
-    changed[:, span] = entries
-    return table._replace(**{field: changed})
-
-
-def _responses(estimator: "FittedModel", table: Table) -> Floats:
+def _responses(estimator: "FittedModel", table: CodedTable) -> Floats:
     """Return predictions or probabilities, of shape (n, n_outputs)."""
     starts = range(0, len(table.numbers), ROWS_AT_ONCE)
-    parts = (_take(table, slice(start, start + ROWS_AT_ONCE)) for start in starts)
+    parts = (table.take(slice(start, start + ROWS_AT_ONCE)) for start in starts)
     return np.concatenate([estimator._responses(part) for part in parts])
 
 
@@ -173,10 +158,6 @@ def _shown(estimator: "FittedModel") -> int | None:
     """Return the output that stands for all: the only one, or the second of two classes; None if there are more."""
     n_outputs = len(estimator._output_names())
     return n_outputs - 1 if n_outputs <= (2 if estimator._task == "classification" else 1) else None
-
-
-def _take(table: Table, rows: Any) -> Table:
-    return Table(table.numbers[rows], table.codes[rows])
 
 
 def contributions(
@@ -187,7 +168,8 @@ def contributions(
     random = check_random_state(random_state)
     table = estimator._read(X)
     behind = _background(estimator, background)
-    spans = [span for span in estimator.columns_.spans if span[1].start < span[1].stop]
+    columns = estimator.columns_
+    spans = [columns.spans[place] for place in columns.seen]
     n_rows, outputs = len(table.numbers), estimator._output_names()
     total, baseline = np.zeros((n_rows, len(spans), len(outputs))), np.zeros(len(outputs))
     for place in range(n_permutations):
@@ -197,34 +179,32 @@ def contributions(
             row = int(random.randint(len(behind.numbers)))
         else:
             order = order[::-1]
-        steps = _walk(estimator, table, _take(behind, [row] * n_rows), [spans[i] for i in order])
+        steps = _walk(estimator, table, behind.take([row] * n_rows), [spans[i] for i in order])
         total[:, order] += np.diff(steps, axis=1) / n_permutations
         baseline += steps[0, 0] / n_permutations
-    named = zip(_names(estimator), estimator.columns_.spans, strict=True)
-    names = [name for name, (_, span) in named if span.start < span.stop]
+    names = [columns.labels[place] for place in columns.seen]
     shown = _shown(estimator)
     if shown is not None:
         return Contributions(names, total[:, :, shown], float(baseline[shown]))
     return Contributions(names, total, baseline)
 
 
-def _walk(estimator: "FittedModel", table: Table, behind: Table, spans: Sequence[tuple[str, slice]]) -> Floats:
+def _walk(estimator: "FittedModel", table: CodedTable, behind: CodedTable, spans: Sequence[Span]) -> Floats:
     """Return predictions while columns of the background become those of the table, (n, n_columns + 1, n_outputs)."""
-    current = Table(behind.numbers.copy(), behind.codes.copy())
-    steps = [_responses(estimator, current)]
-    for field, span in spans:
-        getattr(current, field)[:, span] = getattr(table, field)[:, span]
-        steps.append(_responses(estimator, current))
+    steps = [_responses(estimator, behind)]
+    for span in spans:
+        behind = behind.with_values(span, table.values(span))
+        steps.append(_responses(estimator, behind))
     return np.stack(steps, axis=1)
 
 
-def _background(estimator: "FittedModel", background: Any) -> Table:
+def _background(estimator: "FittedModel", background: Any) -> CodedTable:
     if background is not None:
         return estimator._read(background)
     if not hasattr(estimator, "_held"):
         hint = "A model that was loaded has no rows of its own: pass rows of the training table, a hundred or so."
         raise argument_error("background", "be given", None, hint)
-    held: Table = estimator._held.table
+    held: CodedTable = estimator._held.table
     return held
 
 
@@ -233,14 +213,14 @@ def table_function(estimator: "FittedModel", X: Any) -> TableFunction:
     table = estimator._read(X)
     n_numbers = table.numbers.shape[1]
     columns = estimator.columns_
-    coded = [str(name) for name, role in zip(_names(estimator), columns.roles, strict=True) if role == "categorical"]
+    coded = map(str, columns.categorical)
     limits = np.array([len(each) for each in columns.categories])
 
     def function(matrix: Floats) -> Floats:
         matrix = np.asarray(matrix, dtype=np.float64)
         # A library may pass codes between those of categories, or missing ones.
         codes = np.nan_to_num(np.rint(matrix[:, n_numbers:])).clip(0, limits).astype(np.int64)
-        responses = _responses(estimator, Table(matrix[:, :n_numbers], codes))
+        responses = _responses(estimator, CodedTable(matrix[:, :n_numbers], codes))
         return responses[:, 0] if responses.shape[1] == 1 else responses
 
     matrix = np.concatenate([table.numbers, table.codes], axis=1)
@@ -291,7 +271,7 @@ def plot_effects(estimator: "FittedModel", X: Any, columns: Sequence[Any] | None
     if columns is None:
         order = np.argsort(-estimator.feature_importances_, kind="stable")
         seen = _places(estimator, None)
-        columns = [_names(estimator)[place] for place in order.tolist() if place in seen][:MOST_PANELS]
+        columns = [estimator.columns_.labels[place] for place in order.tolist() if place in seen][:MOST_PANELS]
     shown = effects(estimator, X, columns, n_points=40)
     n_across = min(len(shown), 3)
     figure, axes = _figure(-(-len(shown) // n_across), n_across)

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from knotwork._pictures import pictures_html
-from knotwork._preparation.columns import Columns, Table
+from knotwork._preparation.columns import CodedTable, Columns
 from knotwork._preparation.members import add_indicators
 from knotwork._tables import is_stream
 from knotwork.estimators._combination import shuffled_losses
@@ -34,7 +34,7 @@ class Held:
 
     Parameters
     ----------
-    table : Table
+    table : CodedTable
         The rows.
     target : ndarray of shape (n,)
         Their target.
@@ -46,7 +46,7 @@ class Held:
         Weights of these, of sum one.
     """
 
-    table: Table
+    table: CodedTable
     target: npt.NDArray[Any]
     trained: Trained
     members: list[int]
@@ -70,7 +70,7 @@ class FittedModel(BaseEstimator, ABC):
         """What is predicted."""
 
     @abstractmethod
-    def _responses(self, table: Table) -> npt.NDArray[np.float64]:
+    def _responses(self, table: CodedTable) -> npt.NDArray[np.float64]:
         """Return predictions or probabilities, of shape (n, n_outputs)."""
 
     @abstractmethod
@@ -83,16 +83,16 @@ class FittedModel(BaseEstimator, ABC):
     ) -> float:
         """Return the loss of a weighted mean of members."""
 
-    def _outputs(self, table: Table, trained: Trained | None = None) -> npt.NDArray[np.float64]:
+    def _outputs(self, table: CodedTable, trained: Trained | None = None) -> npt.NDArray[np.float64]:
         """Return the outputs of every member, of shape (n_members, n, d_out); by default of those that predict."""
         codes = add_indicators(table.numbers, table.codes, self.indicated_)
         return np.stack((trained or self.trained_).outputs(table.numbers, codes))
 
-    def _read(self, X: Any) -> Table:
+    def _read(self, X: Any) -> CodedTable:
         check_is_fitted(self)
         return self.columns_.read(X)
 
-    def _apply(self, predict: Callable[[Table], Any], X: Any) -> Any:
+    def _apply(self, predict: Callable[[CodedTable], Any], X: Any) -> Any:
         """Return what a function predicts for a table, or an iterator of its results for the batches of a stream."""
         check_is_fitted(self)
         if not is_stream(X):
@@ -175,7 +175,7 @@ class FittedModel(BaseEstimator, ABC):
             held = self._held
             self._importances = shuffled_losses(
                 held.table,
-                self.columns_.spans,
+                self.columns_,
                 lambda table: self._loss(self._outputs(table, held.trained)[held.members], held.target, held.weights),
             )
         return self._importances

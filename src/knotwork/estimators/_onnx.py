@@ -12,7 +12,7 @@ import numpy as np
 
 from knotwork._checks import argument_error, check_installed
 from knotwork._files import write_atomically
-from knotwork._preparation.columns import LARGEST
+from knotwork._preparation.columns import LARGEST, Role
 from knotwork._preparation.targets import Labels
 from knotwork.estimators._base import TabularEstimator
 from knotwork.estimators._combination import SMALLEST
@@ -130,9 +130,9 @@ def _input_names(estimator: TabularEstimator) -> list[str]:
     names = estimator.columns_.names
     taken = set(RESERVED) | set(names or ())
     inputs = []
-    for place, role in enumerate(estimator.columns_.roles):
-        if role == "categorical":
-            name = f"column_{place}" if names is None else names[place]
+    for place, column in enumerate(estimator.columns_):
+        if column.role == Role.CATEGORICAL:
+            name = f"column_{place}" if column.name is None else column.name
             if name in RESERVED or name.startswith("/"):
                 name = f"column_{place}"
                 while name in taken:
@@ -150,9 +150,8 @@ def _inputs(graph: OnnxGraph, estimator: TabularEstimator) -> tuple[list[Any], s
     if n_numerical:
         infos.append(graph.describe(NUMBERS, DOUBLE, "n", n_numerical))
         numbers, missing = _in_units(graph, estimator.trained_.units)
-    kinds = [kind for role, kind in zip(columns.roles, columns.kinds, strict=True) if role == "categorical"]
-    for name, kind, categories in zip(_input_names(estimator), kinds, columns.categories, strict=True):
-        info, code = _codes(graph, name, kind, categories)
+    for name, column in zip(_input_names(estimator), columns.categorical.values(), strict=True):
+        info, code = _codes(graph, name, column.kind, column.categories)
         infos.append(info)
         codes.append(code)
     if estimator.indicated_ and missing is not None:

@@ -178,7 +178,7 @@ def _tensors(estimator: TabularEstimator) -> dict[str, Tensor]:
         tensors[f"member{place}.history"] = torch.from_numpy(rows)
     if isinstance(estimator, TabularRegressor) and estimator.residuals_ is not None:
         tensors["residuals"] = torch.from_numpy(np.ascontiguousarray(estimator.residuals_.values))
-    is_wide = len(estimator.columns_.roles) > MOST_SHUFFLED
+    is_wide = len(estimator.columns_) > MOST_SHUFFLED
     if hasattr(estimator, "_importances") or (hasattr(estimator, "_held") and not is_wide):
         tensors["importances"] = torch.from_numpy(np.array(estimator.feature_importances_, dtype=np.float64))
     return tensors
@@ -378,7 +378,7 @@ def _checked_estimator(content: dict[str, Any], file: TensorFile) -> Any:
     score = content["score"]
     estimator.validation_score_ = np.nan if score is None else _number(score, "score")
     if check_bool(content["has_importances"], "has_importances"):
-        importances = read_tensor(file, "importances", (len(columns.roles),), torch.float64)
+        importances = read_tensor(file, "importances", (len(columns),), torch.float64)
         estimator._importances = importances.numpy()
     return estimator
 

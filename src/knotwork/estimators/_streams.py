@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from knotwork._checks import argument_error, warn_user
-from knotwork._preparation.columns import Columns, Table, column_label
+from knotwork._preparation.columns import CodedTable, Columns, Role, column_label
 from knotwork._preparation.members import N_FLAGS, PreparedTable, Split, add_indicators
 from knotwork._preparation.streams import (
     BatchReader,
@@ -201,7 +201,7 @@ class _Rows(NamedTuple):
     weights: Weights
     validates: npt.NDArray[np.bool_]
 
-    def validated_by(self, table: Table, target: npt.NDArray[Any]) -> "_Rows":
+    def validated_by(self, table: CodedTable, target: npt.NDArray[Any]) -> "_Rows":
         """Return the rows with given validation rows behind them, which count equally."""
         if len(target) != len(table.numbers):
             raise argument_error("y_val", f"have as many values as X_val has rows, {len(table.numbers)}", len(target))
@@ -244,7 +244,7 @@ def _check_settings(estimator: "TabularEstimator") -> None:
 
 def _learn(
     estimator: "TabularEstimator", survey: Survey, read_target: Callable[[Any], npt.NDArray[Any]]
-) -> tuple[Columns, Table, npt.NDArray[Any]]:
+) -> tuple[Columns, CodedTable, npt.NDArray[Any]]:
     """Learn the columns from the rows in memory, and read these rows."""
     batch = survey.batch
     columns, _ = Columns.learn(batch.features, estimator.categorical, dates=estimator.dates, whole=survey.whole)
@@ -254,8 +254,8 @@ def _learn(
     columns = columns.with_copies(table, target)
     columns.warn()
     estimator._warn_of_few(survey.n_rows)
-    labels = [column_label(columns.names, place) for place in range(len(columns.roles))]
-    categorical = [label for label, role in zip(labels, columns.roles, strict=True) if role == "categorical"]
+    labels = [column_label(column.name, place) for place, column in enumerate(columns)]
+    categorical = [label for label, column in zip(labels, columns, strict=True) if column.role == Role.CATEGORICAL]
     for label in survey.overfull:
         if label in categorical:
             warn_user(
@@ -279,11 +279,11 @@ def predicted_batches(estimator: Any, source: Any, predict: Callable[[Any], Any]
     source : ParquetFile, Dataset or iterable
         A file or a data set, of which only the columns of the model are read, or tables with these columns.
     predict : callable
-        Turns a `Table` into an array, or a tuple of arrays, with a row for each row.
+        Turns a `CodedTable` into an array, or a tuple of arrays, with a row for each row.
     """
     wanted = estimator.columns_.names
     _check_columns(estimator, source)
-    tables: deque[Table] = deque()
+    tables: deque[CodedTable] = deque()
     lengths: deque[int] = deque()
     ready: deque[Any] = deque()
     n_waiting = 0
@@ -342,17 +342,17 @@ def _without_target(estimator: Any, raw: Any) -> Any:
     return frame.drop(target).to_native() if frame is not None and has_target else raw
 
 
-def _first_rows(tables: deque[Table], n: int) -> Table:
+def _first_rows(tables: deque[CodedTable], n: int) -> CodedTable:
     """Remove the first rows of a queue of tables, and return them as one."""
     parts = []
     while n:
         table = tables.popleft()
         if len(table.numbers) > n:
-            tables.appendleft(Table(table.numbers[n:], table.codes[n:]))
-            table = Table(table.numbers[:n], table.codes[:n])
+            tables.appendleft(table.take(slice(n, None)))
+            table = table.take(slice(n))
         parts.append(table)
         n -= len(table.numbers)
-    return Table(np.concatenate([part.numbers for part in parts]), np.concatenate([part.codes for part in parts]))
+    return CodedTable(np.concatenate([part.numbers for part in parts]), np.concatenate([part.codes for part in parts]))
 
 
 def _complete(lengths: deque[int], ready: deque[Any]) -> Iterator[Any]:
