@@ -311,7 +311,6 @@ SHARED_CLASS_NAMES = {
     "Cluster": ["encoders._clusters", "study._ray_engine"],
     "Line": ["compare._verdict", "study._status"],
     "Plan": ["compare._budget", "estimators._plans", "study._plan"],
-    "Table": ["_preparation.columns", "basis._blocks"],
     "_Classes": ["additive._fitting", "estimators._streams"],
     "_Run": ["compare._run", "study._runner"],
 }
