@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 import knotwork
 from knotwork._checks import argument_error, check_choice, check_installed, check_int, listed, type_error
-from knotwork._model_files import SCHEMA, damaged, open_model_file, write_model_file
+from knotwork._model_files import damaged, open_model_file, write_model_file
 from knotwork._preparation.columns import Columns
 from knotwork._preparation.targets import Labels
 from knotwork.additive._fitting import Solution
