@@ -35,8 +35,8 @@ DEGREES = (0, 1, 2, 3)
 MOST_COLUMNS = 40
 """Columns in a page: with more, the file would be too large to send by e-mail."""
 
-MOST_BOOSTED, MOST_LEARNED = 8, 8
-"""Columns with LightGBM's knots, and with learned knots, which take the most time; the most important ones."""
+MOST_SLOW, MOST_LEARNED = 8, 8
+"""Maximum numbers of columns with knots of slow placements, and with learned knots: the most important columns."""
 
 LEARNING_SECONDS = 1.5
 """No further paths are begun when this time is over."""
@@ -146,8 +146,9 @@ def _place(columns: Sequence[BinnedColumn], target: Target) -> tuple[list[dict[s
     placed: list[dict[str, Any]] = [{} for _ in columns]
     unavailable: dict[str, str] = {}
     for name in PLACEMENTS:
+        is_slow = placement_traits(name).is_slow
         for place, column in enumerate(columns):
-            if name == "lgbm" and place >= MOST_BOOSTED:
+            if is_slow and place >= MOST_SLOW:
                 break
             try:
                 placed[place][name] = _knots(name, column, target)
@@ -274,7 +275,7 @@ def _choices(unavailable: dict[str, str]) -> dict[str, Any]:
             {"name": name, "label": placement_traits(name).label, "unavailable": unavailable.get(name, "")}
             for name in PLACEMENTS
         ],
-        "boosted": MOST_BOOSTED,
+        "boosted": MOST_SLOW,
         "sizes": sorted(SIZES),
         "degrees": list(DEGREES),
         "methods": methods,

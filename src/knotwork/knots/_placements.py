@@ -49,8 +49,8 @@ class Placement(Protocol):
     Any object with this call and a flag `supervised` can be given to an encoder in place of a name. It must return
     exactly `n_knots` knots, strictly increasing and strictly inside ``column.domain``; `complete` adds knots where a
     rule has too few. If it is registered in `PLACEMENTS`, it may also have the attributes `short` (end of the names of
-    methods, as in ``"BS-Q"``), `label` (name in reports) and `key` (text that identifies it and its settings; fitted
-    knots are cached under it).
+    methods, as in ``"BS-Q"``), `label` (name in reports), `key` (text that identifies it and its settings; fitted knots
+    are cached under it) and `is_slow` (whether it takes seconds, so that pages place the knots of few columns by it).
     """
 
     @property
@@ -424,6 +424,7 @@ class LightGBMPlacement(TreePlacement):
     min_spacing: float = 0.01
     short: ClassVar[str] = "LGBM"
     label: ClassVar[str] = "LightGBM"
+    is_slow: ClassVar[bool] = True
 
     def thresholds(self, column: Column, target: Target | None, seed: int) -> tuple[FloatArray, FloatArray]:
         """Return the splits of all trees and the total gain of each."""
@@ -477,6 +478,7 @@ class PlacementTraits:
     short: str
     label: str
     key: str
+    is_slow: bool
 
 
 def placement_traits(name: str) -> PlacementTraits:
@@ -485,13 +487,14 @@ def placement_traits(name: str) -> PlacementTraits:
     Examples
     --------
     >>> placement_traits("quantile")
-    PlacementTraits(short='Q', label='quantile', key='QuantilePlacement()')
+    PlacementTraits(short='Q', label='quantile', key='QuantilePlacement()', is_slow=False)
     """
     placement: Any = PLACEMENTS[name]
     return PlacementTraits(
         short=getattr(placement, "short", "".join(map(str.capitalize, re.findall(r"[a-zA-Z0-9]+", name)))),
         label=getattr(placement, "label", name),
         key=getattr(placement, "key", None) or describe(placement),
+        is_slow=bool(getattr(placement, "is_slow", False)),
     )
 
 
