@@ -308,11 +308,8 @@ def test_all_lists_what_exists():
 
 
 SHARED_CLASS_NAMES = {
-    "Cluster": ["encoders._clusters", "study._ray_engine"],
-    "Line": ["compare._verdict", "study._status"],
     "Plan": ["compare._budget", "estimators._plans", "study._plan"],
     "_Classes": ["additive._fitting", "estimators._streams"],
-    "_Run": ["compare._run", "study._runner"],
 }
 """Names that several classes still have, and where: the list is exact, so that it only gets shorter."""
 

@@ -36,10 +36,11 @@ __all__ = [
 ]
 
 LONGEST = 300
-"""Characters of a value in a message; longer ones are cut."""
+"""Maximum number of characters of a value in a message."""
 
 LEAST_SIMILAR = 0.75
-"""Similarity of two names, as `difflib` counts it, from which one may be a misspelling of the other."""
+"""Names at least this similar, by the ratio of `difflib`, are suggested; its default of 0.6 suggests unrelated
+names."""
 
 PARTS = {
     "knotwork.nn": ("torch", ("torch",)),
@@ -50,15 +51,15 @@ PARTS = {
     "knotwork.report": ("study", ("torch", "pandas", "pyarrow", "matplotlib", "jinja2")),
     "knotwork.compare": ("study", ("torch", "safetensors", "pandas", "pyarrow", "matplotlib", "jinja2")),
 }
-"""The parts of the library that a plain installation leaves out: the extra that brings each, and its packages."""
+"""The parts of the library that need optional packages: the extra that installs them, and the packages."""
 
 
 NOT_OF_USERS = (str(Path(__file__).parent), contextlib.__file__)
-"""Beginnings of the paths of files whose lines are not those of a user."""
+"""Path prefixes of our own files and of `contextlib`; frames elsewhere are the user's code."""
 
 
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn at the line of the user's code that has led here, however many of our own functions lie between."""
+    """Warn with the location of the user's call, skipping all frames of this library."""
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_code.co_filename.startswith(NOT_OF_USERS):
         frame, level = frame.f_back, level + 1
@@ -73,7 +74,7 @@ def argument_error(name: str, requirement: str, value: object, hint: str = "") -
     name : str
         Name of the argument, as the user writes it.
     requirement : str
-        The requirement, as it follows the word "must".
+        The requirement, to follow the word "must".
     value : object
         The value that was given.
     hint : str
@@ -115,9 +116,9 @@ def shown(value: object) -> str:
 
 
 def nearest(name: object, names: Iterable[object], most: int = 1) -> list[Any]:
-    """Return the names of which `name` may be a misspelling, the most similar first; often none.
+    """Return the names that `name` may be a misspelling of, the most similar first; often none.
 
-    A name that differs only in upper case, hyphens, spaces and the like comes before all others.
+    Names that differ only in case and punctuation come first.
 
     Examples
     --------
@@ -140,7 +141,7 @@ def _plain(name: object) -> str:
 
 
 def suggestion(name: object, names: Iterable[object], most: int = 1) -> str:
-    """Return the question whether the `nearest` names were meant, or nothing.
+    """Return "Did you mean ...?" with the `nearest` names; an empty string if there are none.
 
     Examples
     --------
@@ -152,14 +153,14 @@ def suggestion(name: object, names: Iterable[object], most: int = 1) -> str:
 
 
 def check_installed(subject: str, extra: str, *packages: str, hint: str = "") -> None:
-    """Raise an error that names the command to install `packages` if one is missing; none of them is imported.
+    """Raise an error with the install command if one of `packages` is missing; none of them is imported.
 
     Parameters
     ----------
     subject : str
         What needs the packages, as the user writes it.
     extra : str
-        The extra of this library that brings them.
+        The extra of this library that installs them.
     *packages : str
         Names of the packages.
     hint : str
@@ -178,11 +179,11 @@ def check_installed(subject: str, extra: str, *packages: str, hint: str = "") ->
 
 
 def load_lightgbm(subject: str, *, hint: str = "") -> Any:
-    """Return the module lightgbm, which is optional, and slow to import; without it `subject` is an error."""
+    """Return the module lightgbm; raise an error that names `subject` if it is not installed."""
     check_installed(subject, "lightgbm", "lightgbm", hint=hint)
     try:
         return import_module("lightgbm")
-    except AttributeError as error:  # of docstrings that are missing
+    except AttributeError as error:  # LightGBM edits docstrings, which are missing under -OO
         reason = "LightGBM cannot be imported without docstrings, which python -OO and PYTHONOPTIMIZE=2 leave out"
         text = f"{subject} needs lightgbm: {reason}. Use python -O at most. {hint}"
         raise MissingPackageError(text.strip()) from error
@@ -195,7 +196,7 @@ def check_part(module: str, subject: str | None = None) -> None:
 
 
 def listed(items: Iterable[object], most: int = 12) -> str:
-    """Write a list of names for a message, cut after `most`.
+    """Return a list of names for a message, with at most `most` of them.
 
     Examples
     --------
@@ -208,7 +209,7 @@ def listed(items: Iterable[object], most: int = 12) -> str:
 
 
 def printable(text: str) -> str:
-    """Return text in which characters that would control a terminal are written as escapes; line ends are kept.
+    """Escape control characters, which could control the terminal; line ends and tabs are kept.
 
     Examples
     --------
@@ -237,7 +238,7 @@ def check_int(value: Any, name: str, minimum: int, hint: str = "") -> int:
 
 
 def check_bool(value: Any, name: str) -> bool:
-    """Return `value` as a bool; numbers and strings are refused."""
+    """Return `value` as a bool; raise an error for numbers and strings."""
     if isinstance(value, bool | np.bool_):
         return bool(value)
     raise type_error(name, "be True or False", value)

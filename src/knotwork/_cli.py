@@ -16,7 +16,7 @@ from knotwork.errors import MissingPackageError
 try:
     check_installed("The command knotwork", "study", "typer", "rich")
 except MissingPackageError as error:
-    sys.exit(str(error))  # one sentence on the terminal, in place of a traceback
+    sys.exit(str(error))  # one sentence instead of a traceback
 
 import typer
 from rich.console import Console
@@ -56,18 +56,18 @@ def main(
 
 
 def _say(text: str, *, err: bool = False) -> None:
-    """Print text that contains names from files, in which a character may control the terminal."""
+    """Print text with names from files, in which control characters are escaped."""
     typer.echo(printable(text), err=err)
 
 
 @contextmanager
 def _errors_explained(interrupted: str = "Interrupted. Results so far are kept.") -> Iterator[None]:
-    """Print errors that a user can correct, without a traceback, and exit as shells expect.
+    """Print errors that users can fix without a traceback, and exit with the status that shells expect.
 
     Parameters
     ----------
     interrupted : str
-        What Ctrl-C leaves behind; the next step is added.
+        Message after Ctrl-C; the next step is appended.
     """
     from knotwork.errors import ArgumentError, ArgumentTypeError, ColumnError, PersistenceError
 
@@ -83,7 +83,7 @@ def _errors_explained(interrupted: str = "Interrupted. Results so far are kept."
 
 @contextmanager
 def _warnings_explained() -> Iterator[None]:
-    """Print warnings as sentences, without the place in the code."""
+    """Print warnings as sentences, without their location in the code."""
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
         typer.echo(f"Warning: {message}", err=True)
@@ -99,7 +99,7 @@ def demo(out: Annotated[Path, typer.Option(help="Folder for records and pages.")
     """Train 280 small networks on four tables in two minutes; write a report, and a page to explore one table."""
     _let_idle_threads_sleep()
     with _errors_explained():
-        # Each command imports what it needs: `knotwork --help` answers at once.
+        # Commands import what they need, so that `knotwork --help` is fast.
         from knotwork.datasets import load_dataset
         from knotwork.report import load_records, report_folder
         from knotwork.report._words import describe_best
@@ -120,7 +120,7 @@ def demo(out: Annotated[Path, typer.Option(help="Folder for records and pages.")
 
 
 def _progress() -> Any:
-    """Return the progress bar for a terminal, or None where output goes to a file."""
+    """Return the progress bar, or None if the output is not a terminal."""
     from knotwork.training._progress import ProgressBar
 
     return ProgressBar if sys.stderr.isatty() else None
@@ -177,10 +177,10 @@ def compare(
     decimal: Annotated[str | None, typer.Option(help=DECIMAL_HELP)] = None,
 ) -> None:
     """Compare encodings on a table: ranking with intervals, recommendation, saved model, report."""
-    started = time.perf_counter()  # loading torch is part of the time that a user waits
+    started = time.perf_counter()  # the time budget includes loading torch
     _let_idle_threads_sleep()
     with _errors_explained("Interrupted before the first result."):
-        check_file(table, "table")  # before torch is loaded, which takes seconds
+        check_file(table, "table")  # before loading torch, which takes seconds
         from knotwork.compare import CompareOptions, compare_table
         from knotwork.compare._options import read_sizes
         from knotwork.datasets import TextFormat
@@ -204,7 +204,7 @@ def compare(
 
 
 def _show_ranking(comparison: Any) -> None:
-    """Print the ranking, the recommendation and the files; exit as after Ctrl-C if the comparison was interrupted."""
+    """Print the ranking, the recommendation and the files; exit with status 130 if the comparison was interrupted."""
     from knotwork.compare._page import ranking_table
 
     shown = ranking_table(comparison.ranking, comparison.task)
@@ -225,7 +225,7 @@ def _show_ranking(comparison: Any) -> None:
 
 
 def _fitting_columns(shown: Any, width: int) -> list[int]:
-    """Return the places of a ranking's columns that fit into a terminal; the least important are left out first."""
+    """Return the positions of a ranking's columns that fit into a terminal, the most important ones."""
     n_columns = len(shown.columns)
     widths = [max(len(cell) for cell in (name, *(row[place].shown for row in shown.rows)))
               for place, name in enumerate(shown.columns)]  # fmt: skip
@@ -233,7 +233,7 @@ def _fitting_columns(shown: Any, width: int) -> list[int]:
     by_importance = [0, score, seconds, interval, difference, p, *range(5, n_columns - 3), n_columns - 2, n_columns - 1]
     kept: list[int] = []
     for place in by_importance:
-        # Each column has two spaces and a line; the first two are always shown.
+        # Each column takes two spaces and a border; the first two are always shown.
         if len(kept) > 1 and 1 + sum(widths[each] + 3 for each in (*kept, place)) > width:
             break
         kept.append(place)
@@ -257,7 +257,7 @@ def explore(
     encoding: Annotated[str | None, typer.Option(help=ENCODING_HELP)] = None,
     decimal: Annotated[str | None, typer.Option(help=DECIMAL_HELP)] = None,
 ) -> None:
-    """Write a page on which you move the knots of a column and see its encoding and its fit change."""
+    """Write a page for moving the knots of a column and watching its encoding and its fit change."""
     _let_idle_threads_sleep()
     with _errors_explained("Interrupted."):
         check_file(table, "table")
@@ -281,7 +281,7 @@ def explore(
 @app.command(epilog="Example: knotwork predict comparison/model.knotwork new_flats.csv --out rents.csv")
 def predict(
     model: Annotated[Path, typer.Argument(help="Model saved by 'knotwork compare' or by an estimator.")],
-    table: Annotated[Path, typer.Argument(help=f"{TABLE_HELP} It has the columns of the model.")],
+    table: Annotated[Path, typer.Argument(help=f"{TABLE_HELP} It must have the columns of the model.")],
     *,
     out: Annotated[Path, typer.Option(help="CSV or Parquet file to write.")] = Path("predictions.csv"),
     drop: Annotated[list[str] | None, typer.Option(help="A column to ignore; may be repeated.")] = None,
@@ -324,7 +324,7 @@ app.add_typer(datasets_app, name="datasets")
 @datasets_app.command("list", epilog="Example: KNOTWORK_DATA=~/tables knotwork datasets list")
 def list_datasets() -> None:
     """List every data set: task, size and location."""
-    with _errors_explained():  # an environment variable may be invalid
+    with _errors_explained():  # for example an invalid environment variable
         from knotwork.datasets import cache_folder, data_folder, summarise_datasets
 
         lines = summarise_datasets()
@@ -334,7 +334,7 @@ def list_datasets() -> None:
     for line in lines:
         rows = f"{line.n_rows:,}" if line.n_drawn is None else f"{line.n_drawn:,} of {line.n_rows:,}"
         table.add_row(line.key, line.task, rows, f"{line.n_numerical} + {line.n_categorical}", line.where)
-    Console(width=None if Console().is_terminal else 110).print(table)  # whole words in a pipe, too
+    Console(width=None if Console().is_terminal else 110).print(table)  # no broken words in a pipe
     typer.echo("Columns: numerical + categorical features.")
     typer.echo(f"KNOTWORK_DATA: {data_folder() or 'not set'}\ncache: {cache_folder()}")
 
@@ -406,15 +406,17 @@ def list_plans() -> None:
 @study_app.command("show", epilog="Example: knotwork study show paper --out results")
 def show_plan(
     name: Annotated[str, typer.Argument(help=PLAN_HELP)],
-    out: Annotated[Path | None, typer.Option(help="Folder of a study whose records give the estimate of time.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of a study, whose records are used to estimate the time.")
+    ] = None,
 ) -> None:
-    """Show the networks of a plan, and estimate the time of training."""
+    """Show the networks of a plan, and estimate the training time."""
     with _errors_explained():
         from knotwork.study import load_plan
-        from knotwork.study._status import plan_lines, written
+        from knotwork.study._status import backbone_estimates, written
 
         plan = load_plan(name)
-        lines = plan_lines(plan, out)
+        lines = backbone_estimates(plan, out)
     typer.echo(f"{plan.name}: {plan.description}\nplan hash: {plan.plan_hash}")
     typer.echo(f"data sets ({len(plan.names)}): {', '.join(plan.names)}")
     typer.echo(f"methods ({len(plan.methods)}): {', '.join(plan.methods)}")
@@ -435,7 +437,7 @@ def prepare_study(
     name: Annotated[str, typer.Argument(help=PLAN_HELP)],
     out: Annotated[Path, typer.Option(help="Folder for the results.")],
 ) -> None:
-    """Fit and store the encodings of a plan, so that the machine that trains needs no LightGBM."""
+    """Fit and store the encodings of a plan, so that the training machine does not need LightGBM."""
     with _errors_explained("Interrupted. The encodings fitted so far are kept."):
         from knotwork.study import prepare_plan
 
@@ -457,7 +459,7 @@ def run_study(
     only: Annotated[list[str] | None, typer.Option(help="A data set to train on; may be repeated.")] = None,
     by_fold: Annotated[bool, typer.Option("--by-fold", help="Train the first fold of all data sets first.")] = False,
 ) -> None:
-    """Train the missing networks of a plan. It may be stopped and resumed, and several processes may share a folder."""
+    """Train the missing networks of a plan. It can be stopped and resumed, and several processes can share a folder."""
     _let_idle_threads_sleep()
     with _errors_explained():
         from knotwork.study import run
@@ -483,9 +485,9 @@ def run_study(
 
 
 def _let_idle_threads_sleep() -> None:
-    """Let idle threads of torch sleep, for threads that spin take the cores from the compiled loops.
+    """Let idle torch threads sleep: threads that spin would slow down the compiled loops.
 
-    Torch reads this setting when it is loaded. A value set by the user is kept.
+    Torch reads this setting when it is loaded. A value set by the user is not changed.
     """
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
@@ -496,7 +498,7 @@ def pack_study(
     out: Annotated[Path, typer.Option(help="Folder for the copy.")],
     histories: Annotated[bool, typer.Option("--histories", help="Include losses and scores of every epoch.")] = False,
 ) -> None:
-    """Copy the records of a study into a few small files, to publish or to archive."""
+    """Copy the records of a study into a few small files, for publishing or archiving."""
     with _errors_explained():
         from knotwork.study import pack
 
@@ -532,10 +534,10 @@ def verify_study(
     only: Annotated[list[str] | None, typer.Option(help="Only records of this data set; may be repeated.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")] = "auto",
     alone: Annotated[
-        bool, typer.Option("--alone", help="Train each network alone, which takes less time than its whole stack.")
+        bool, typer.Option("--alone", help="Train each network alone, which is faster than training its whole stack.")
     ] = False,
 ) -> None:
-    """Train a sample of the recorded networks again, and compare: equal in every bit, within noise, or different.
+    """Train a sample of the recorded networks again, and compare: bit-identical, within noise, or different.
 
     The exit status is 0 if all agree, and 1 if a record is different or could not be trained again.
     """
@@ -553,7 +555,7 @@ def verify_study(
     counts = ", ".join(f"{count:,} {verdict}" for verdict, count in result.counts.items() if count) or "none trained"
     _say(f"{len(result.table):,} of {result.n_records:,} records were compared: {counts}.")
     if result.interrupted:
-        typer.echo("Interrupted. The records above were compared before; nothing was written.", err=True)
+        typer.echo("Interrupted. Only the records above were compared; nothing was written.", err=True)
     raise typer.Exit(130 if result.interrupted else int(not result.agrees))
 
 

@@ -1,4 +1,4 @@
-"""The cores that a process may use: fewer than the machine has in a container, in a batch job, and beside others."""
+"""Number of cores that a process may use; in containers and batch jobs fewer than the machine has."""
 
 import math
 import os
@@ -8,27 +8,27 @@ from pathlib import Path
 __all__ = ["NO_LIMIT", "cores_of_quota", "usable_cores"]
 
 CGROUPS = Path("/sys/fs/cgroup")
-"""Where Linux shows the limits of control groups."""
+"""Folder of the limits of control groups on Linux."""
 
 GROUPS_OF_PROCESS = Path("/proc/self/cgroup")
-"""Where it shows the control groups of the process."""
+"""File that lists the control groups of the process."""
 
 NO_LIMIT = 1 << 16
-"""More cores than any machine has."""
+"""Stands for no limit: more cores than any machine has."""
 
 
 def usable_cores(most: int = NO_LIMIT) -> int:
-    """Return the number of cores that the process may use: by affinity, by quota, and at most a given number."""
+    """Return the number of cores that the process may use, by affinity and quota, at most `most`."""
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(min(available, cores_of_quota(), most), 1)
 
 
 @cache
 def cores_of_quota(root: Path = CGROUPS, groups: Path = GROUPS_OF_PROCESS) -> int:
-    """Return the number of whole cores that control groups grant, at least 1; `NO_LIMIT` if they set no limit.
+    """Return the number of whole cores allowed by control groups, at least 1; `NO_LIMIT` without a limit.
 
-    The group of the process and all groups around it count; a container sees its own group as the root. Limits are in
-    `cpu.max` of version 2, and in `cpu.cfs_quota_us` and `cpu.cfs_period_us` of version 1.
+    The limits of the process's group and of all its parents apply; a container sees its own group as the root. They are
+    in `cpu.max` (cgroups version 2), or in `cpu.cfs_quota_us` and `cpu.cfs_period_us` (version 1).
     """
     limits = [NO_LIMIT]
     for line in groups.read_text().splitlines() if groups.exists() else ():

@@ -1,7 +1,7 @@
-"""Decisions between equals: two numbers that differ by rounding are equal, and of equals the first is taken.
+"""Comparisons up to rounding: numbers that differ only by rounding count as equal, and the first of them is chosen.
 
-Sums in another order differ in their last bits: with permuted rows, weights in place of repeated rows, more threads, or
-another BLAS. A model must not hang on these bits.
+Sums in a different order differ in their last bits: with permuted rows, with weights instead of repeated rows, with
+more threads or another BLAS. A model must not depend on these bits.
 """
 
 import numpy as np
@@ -10,12 +10,12 @@ import numpy.typing as npt
 __all__ = ["EQUAL", "at_most", "by_size", "first_largest", "whole"]
 
 EQUAL = 1e-9
-"""Sums and solutions of a least-squares problem are equal if they differ by no more than this share. Rounding errors of
-a sum of n numbers are below n times 1e-16; a difference that matters to anyone is far larger."""
+"""Relative difference up to which sums and least-squares solutions count as equal. The relative rounding error of a sum
+of n numbers is below n times 1e-16; differences that matter are far larger."""
 
 
 def first_largest(values: npt.ArrayLike) -> int:
-    """Return the place of the largest number, the first of those that are equal up to rounding.
+    """Return the position of the largest number, the first of those that are equal up to rounding.
 
     Examples
     --------
@@ -28,9 +28,9 @@ def first_largest(values: npt.ArrayLike) -> int:
 
 
 def by_size(values: npt.ArrayLike) -> npt.NDArray[np.intp]:
-    """Return the places of numbers in decreasing order; those that are equal up to rounding keep their order.
+    """Return the positions of numbers in decreasing order; numbers that are equal up to rounding keep their order.
 
-    Numbers are equal if they differ by no more than a small share of the largest one.
+    Numbers are equal if they differ by at most the share `EQUAL` of the largest absolute value.
 
     Examples
     --------
@@ -45,7 +45,7 @@ def by_size(values: npt.ArrayLike) -> npt.NDArray[np.intp]:
 
 
 def at_most(values: npt.ArrayLike, limits: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-    """Return whether numbers are at most as large as limits, up to rounding.
+    """Return whether each number is at most its limit, up to rounding.
 
     Examples
     --------
@@ -58,7 +58,7 @@ def at_most(values: npt.ArrayLike, limits: npt.ArrayLike) -> npt.NDArray[np.bool
 
 
 def whole(value: float) -> int:
-    """Return the largest integer that is at most as large as a number, up to rounding.
+    """Return the largest integer that is at most `value`, up to rounding.
 
     Examples
     --------

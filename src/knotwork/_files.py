@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all; for the modules that touch the disk."""
+"""Atomic writes: a file is complete on the disk, or it does not exist."""
 
 import os
 import stat
@@ -11,28 +11,28 @@ from typing import BinaryIO, TypeAlias
 __all__ = ["UNFINISHED", "check_writable", "write_atomically", "write_together"]
 
 UNFINISHED = ".*.tmp"
-"""Pattern of the names of files that are being written; of a killed process they stay."""
+"""Pattern of the names of files that are being written; a killed process leaves them behind."""
 
 PROBE = 1 << 16
-"""Bytes that are written to see whether a file can be written."""
+"""Bytes of the test file of `check_writable`: more than one block of common file systems, to detect a full disk."""
 
 Write: TypeAlias = Callable[[BinaryIO], object]
 """Writes the content of a file to the open file."""
 
 
 def write_atomically(path: str | os.PathLike[str], write: Write) -> None:
-    """Write a file under another name, and give it its own only when all of it is on the disk.
+    """Write a file under a temporary name, and rename it when all of it is on the disk.
 
-    Whoever reads the folder sees the old file, or none, until the new one is whole. If anything fails, on a full disk
-    for one, the old file stays as it is, and nothing is left behind. A file that is replaced keeps its mode: one that
-    only its owner can read stays so. Where the path is a link, what it leads to is replaced.
+    Readers see the old file, or none, until the new one is complete. If anything fails, for example because the disk is
+    full, the old file is unchanged and no temporary file remains. A replaced file keeps its permissions. If the path is
+    a symbolic link, the file that it points to is replaced.
 
     Parameters
     ----------
     path : str or path
         The file; its folder must exist.
     write : callable
-        Is called with the open file.
+        Called with the open file.
 
     Examples
     --------
@@ -46,13 +46,13 @@ def write_atomically(path: str | os.PathLike[str], write: Write) -> None:
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """Raise an error if `write_atomically` could not write a file, before the work whose result it gets.
+    """Raise an error if `write_atomically` could not write a file; call it before long work.
 
-    The folder of the file is created. Names that are too long, folders without permission and full disks are found.
+    The folder of the file is created. Names that are too long, missing permissions and full disks are detected.
     """
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    probe = _beside(target)
+    probe = _temporary_name(target)
     try:
         probe.write_bytes(b"\0" * PROBE)
     finally:
@@ -60,21 +60,21 @@ def check_writable(path: str | os.PathLike[str]) -> None:
             probe.unlink()
 
 
-def _beside(target: Path) -> Path:
-    """Return the name under which a file is written."""
+def _temporary_name(target: Path) -> Path:
+    """Return the temporary name of a file."""
     return target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
 
 
 def write_together(files: Mapping[str | os.PathLike[str], Write]) -> None:
-    """Write several files under other names, and give them theirs only when all of them are on the disk.
+    """Write several files under temporary names, and rename them when all of them are on the disk.
 
-    If anything fails, the old files stay as they are, and nothing is left behind: a report never consists of a new page
-    and old figures. Each file is written as by `write_atomically`.
+    If anything fails, the old files are unchanged and no temporary file remains: a report never has a new page with old
+    figures. Each file is written as by `write_atomically`.
 
     Parameters
     ----------
     files : mapping
-        Functions that write, called with the open file, by path; the folders must exist.
+        Functions that write a file, by its path; each is called with the open file. The folders must exist.
     """
     renames: dict[Path, Path] = {}
     for folder in {Path(os.path.realpath(path)).parent for path in files}:
@@ -83,28 +83,28 @@ def write_together(files: Mapping[str | os.PathLike[str], Write]) -> None:
     try:
         for path, write in files.items():
             target = Path(os.path.realpath(path))
-            beside = _beside(target)
-            renames[beside] = target
+            temporary = _temporary_name(target)
+            renames[temporary] = target
             try:
-                with _opened(beside, target) as file:
+                with _open_new(temporary, target) as file:
                     write(file)
                     file.flush()
                     os.fsync(file.fileno())
             except OSError as error:
-                if error.errno is not None and error.filename is None:  # as of a full disk
+                if error.errno is not None and error.filename is None:  # for example on a full disk
                     raise OSError(error.errno, error.strerror, str(target)) from error
                 raise
-        for beside, target in renames.items():
-            os.replace(beside, target)
+        for temporary, target in renames.items():
+            os.replace(temporary, target)
     except BaseException:
-        for beside in renames:
+        for temporary in renames:
             with suppress(OSError):
-                beside.unlink()
+                temporary.unlink()
         raise
 
 
-def _opened(path: Path, target: Path) -> BinaryIO:
-    """Open a new file that nobody can read who could not read `target`."""
+def _open_new(path: Path, target: Path) -> BinaryIO:
+    """Open a new file with the permissions of `target`."""
     with suppress(FileNotFoundError):
         mode = stat.S_IMODE(target.stat().st_mode)
         file = open(path, "xb", opener=lambda name, flags: os.open(name, flags, mode & 0o700))  # noqa: SIM115

@@ -1,6 +1,6 @@
 """Model files: tensors in the safetensors format, and one JSON text with everything else; no code.
 
-A file is refused before it takes memory: its header is compared with the size of the file itself.
+A hostile file is rejected before it is parsed: the size of its header is limited by the size of the file.
 """
 
 import hashlib
@@ -23,13 +23,14 @@ SCHEMA = 7
 """Version of the content of model files, the only one that can be read."""
 
 KEY, DIGEST = "knotwork", "sha256"
-"""Keys of the metadata of the file: the JSON, and its checksum."""
+"""Keys of the file's metadata: the JSON, and its checksum."""
 
 LONGEST_JSON = 90_000_000
-"""Readers of the format refuse headers of more than 100 MB."""
+"""Maximum length of the JSON: readers of the format reject headers of more than 100 MB."""
 
 MOST_VALUES = 1_000_000
-"""Values in the JSON of a file without large tensors: each takes up to 30 times as much memory as its text."""
+"""Maximum number of values in the JSON of a file without large tensors: each may take 30 times the memory of its
+text."""
 
 QUOTED = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"')
 
@@ -44,7 +45,7 @@ def write_model_file(
     path : str or Path
         The file.
     content : dict
-        Everything but the tensors and the schema, in types of JSON.
+        Everything except the tensors and the schema, as JSON types.
     to_bytes : callable
         Returns the file in the safetensors format, given its metadata.
     n_bytes : int
@@ -62,14 +63,14 @@ def write_model_file(
 
 @contextmanager
 def open_model_file(path: str | Path, framework: str) -> Iterator[tuple[dict[str, Any], Any]]:
-    """Open a model file, and yield its content and the file of safetensors.
+    """Open a model file, and yield its content and the open safetensors file.
 
     Parameters
     ----------
     path : str or Path
         The file.
     framework : {"pt", "numpy"}
-        What tensors are read as.
+        Library of the tensors that are read.
 
     Raises
     ------
@@ -80,9 +81,9 @@ def open_model_file(path: str | Path, framework: str) -> Iterator[tuple[dict[str
     """
     path = Path(path)
     if not path.exists():
-        raise FileNotFoundError(f"There is no file {str(path)!r}. Give the path that was given to save.")
+        raise FileNotFoundError(f"There is no file {str(path)!r}. Pass the path that was passed to save.")
     if not path.is_file():
-        raise PersistenceError(f"{str(path)!r} is not a file. Give the path that was given to save.")
+        raise PersistenceError(f"{str(path)!r} is not a file. Pass the path that was passed to save.")
     _check_header(path)
     if not _is_text(path):
         raise PersistenceError(f"{str(path)!r} has a name that is not UTF-8, which safetensors cannot open. Rename it.")
@@ -93,13 +94,13 @@ def open_model_file(path: str | Path, framework: str) -> Iterator[tuple[dict[str
             yield _read_json(path, file.metadata()), file
     except SafetensorError as error:
         raise PersistenceError(
-            f"{str(path)!r} is not a file of knotwork, or was damaged or cut short: {printable(str(error)[:400])}. "
+            f"{str(path)!r} is not a knotwork file, or is damaged or truncated: {printable(str(error)[:400])}. "
             "Save the estimator again, or copy the file again."
         ) from error
 
 
 def _is_text(path: Path) -> bool:
-    """Return whether a path is valid Unicode: in others Python has stand-ins for some bytes."""
+    """Return whether a path is valid Unicode; otherwise Python represents some bytes by surrogates."""
     try:
         str(path).encode()
     except UnicodeEncodeError:
@@ -108,7 +109,7 @@ def _is_text(path: Path) -> bool:
 
 
 def _in_order(content: bytes) -> bytes:
-    """Return a file of safetensors whose metadata are in order: the format writes them in a random one."""
+    """Sort the metadata of a safetensors file, which the library writes in random order."""
     start = 8 + int.from_bytes(content[:8], "little")
     header = json.loads(content[8:start])
     header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
@@ -126,19 +127,19 @@ def most_values(n_bytes: int) -> int:
 
 
 def n_values(text: str) -> int:
-    """Return the number of values in JSON, which is not parsed, or a few more."""
+    """Return an upper bound on the number of values in JSON, without parsing it."""
     counted = sum(text.count(mark) for mark in ",[{")
     return counted if counted <= MOST_VALUES else sum(QUOTED.sub("", text).count(mark) for mark in ",[{")
 
 
 def _check_header(path: Path) -> None:
-    """Refuse a file whose header would take far more memory than the file, before anything reads it."""
+    """Raise an error if parsing the header would take far more memory than the size of the file."""
     with path.open("rb") as file:
         n_header = int.from_bytes(file.read(8), "little")
         if n_header > LONGEST_JSON:
-            return  # is refused by the reader of the format
+            return  # the reader of the format rejects it
         header = file.read(n_header)
-    # Marks inside of text are counted too: the exact number is compared when the JSON is known.
+    # Marks inside text count as well; `_read_json` compares the exact number.
     if sum(header.count(mark) for mark in (b",", b"[", b"{")) > 3 * most_values(path.stat().st_size - n_header):
         raise damaged(path, "its header has too many values.")
 
@@ -148,10 +149,10 @@ def _digest(text: str) -> str:
 
 
 def _read_json(path: Path, metadata: Any) -> dict[str, Any]:
-    """Return the JSON of a file, whose schema is the present one."""
+    """Return the JSON of a file; raise an error if it is damaged or has another schema."""
     if not isinstance(metadata, dict) or KEY not in metadata:
         raise PersistenceError(
-            f"{str(path)!r} holds tensors, but no estimator of knotwork. Load a file that estimator.save has written."
+            f"{str(path)!r} contains tensors, but no knotwork estimator. Load a file written by estimator.save."
         )
     if metadata != {KEY: metadata[KEY], DIGEST: _digest(metadata[KEY])}:
         raise damaged(path, "its text was changed after it was saved.")

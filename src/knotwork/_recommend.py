@@ -1,4 +1,4 @@
-"""The encoding to start with, by task, backbone and budget: the paper's advice, and that of our own records."""
+"""The encoding to start with, by task, backbone and budget: advice from the paper and from our own records."""
 
 import json
 from dataclasses import dataclass, replace
@@ -14,10 +14,10 @@ BACKBONES = ("mlp", "resnet", "ft")
 """Backbones with recommendations."""
 
 BUDGETS = ("low", "medium", "high")
-"""Budgets, from one training at a small size to learned knots at a large one."""
+"""Budgets, from training once at a small size to learned knots at a large size."""
 
 SOURCES = ("paper", "records")
-"""Where a recommendation comes from: the paper, or the records of this library's own study."""
+"""Sources of recommendations: the paper, or the records of this library's study."""
 
 
 @dataclass(frozen=True)
@@ -31,11 +31,11 @@ class Recommendation:
     size : int or None
         Columns per feature; None for Std and MinMax.
     reason : str
-        The reason, with numbers of its source. It begins with "Decided here" if the paper leaves the choice open.
+        The reason, with numbers from its source. It starts with "Decided here" if the paper leaves the choice open.
     alternatives : tuple of str
         Other methods to try, at the same size if they have one.
     evidence : str
-        Where the encoding stands among all methods and sizes of our records, whatever its source.
+        Rank of the encoding among all methods and sizes in our records, for either source.
     """
 
     method: str
@@ -156,7 +156,7 @@ def _answers() -> dict[tuple[str, str, str, str], Recommendation]:
 def recommend(
     task: str = "regression", backbone: str = "mlp", *, budget: str = "low", source: str = "paper"
 ) -> Recommendation:
-    """Return the encoding to start with, as the paper advises or as our own records suggest.
+    """Return the encoding to start with, according to the paper or to our own records.
 
     Parameters
     ----------
@@ -166,16 +166,16 @@ def recommend(
         The network behind the encoding; "ft" is the FT-Transformer, and also the choice for other models that tokenise
         features.
     budget : {"low", "medium", "high"}
-        Low is one training at a small size with knots that are quick to place. Medium allows size 15 and knots from
-        trees. High allows size 30 and learned knots.
+        Low: training once at a small size, with knots that are quick to place. Medium: up to size 15, and knots from
+        trees. High: up to size 30, and learned knots.
     source : {"paper", "records"}
-        The paper's advice, or of the methods and sizes that the budget allows the one with the least mean error in the
-        records of our own study. Methods that end in ``LGBM`` need the package lightgbm.
+        The paper's advice, or the method and size with the lowest mean error in our own records among those that the
+        budget allows. Methods that end in ``LGBM`` need the package lightgbm.
 
     Returns
     -------
     Recommendation
-        Method, size, reason, alternatives, and the place of this encoding in our records.
+        Method, size, reason, alternatives, and the rank of this encoding in our records.
 
     Notes
     -----
@@ -184,8 +184,8 @@ def recommend(
     token per encoded column; in our records it has one per feature.
 
     The error is NRMSE or 1 - AUC, relative to the best configuration of the same table, and its mean is geometric. The
-    reason states how well such a choice does on a table that takes no part in it: each of the 13 or 12 tables is left
-    out in turn, the others choose, and the choice is scored on it.
+    reason states how well such a choice does on a new table: each of the 13 or 12 tables is left out in turn, the
+    encoding is chosen on the others, and the choice is scored on the table left out.
 
     Examples
     --------

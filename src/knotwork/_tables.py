@@ -1,4 +1,4 @@
-"""Reading a user's table: frames, arrays and Python objects in; numbers, names and weights of rows out."""
+"""Reading users' tables: numbers, column names and row weights from frames, arrays and Python objects."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
@@ -40,11 +40,11 @@ __all__ = [
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
 NEVER_MISSING = (str, bool, int, np.bool_, bytes)
-"""Types of which no value marks a missing one; integers of NumPy are not among them, for timedelta64 is one."""
+"""Types without a missing value. NumPy's integers are not listed, because timedelta64, which has NaT, is a subclass."""
 
 
 def is_missing(value: object) -> bool:
-    """Return whether an object marks a missing value: None, NaN, or the NA and NaT of any library.
+    """Return whether an object is a missing value: None, NaN, or NA or NaT of any library.
 
     Examples
     --------
@@ -54,17 +54,17 @@ def is_missing(value: object) -> bool:
     if value is None or type(value).__name__ in ("NAType", "NaTType"):  # pandas need not be installed
         return True
     if isinstance(value, Decimal):
-        return value.is_nan()  # a signalling NaN raises an error where it is compared
+        return value.is_nan()  # comparing a signalling NaN raises an error
     if isinstance(value, np.datetime64 | np.timedelta64):
         return bool(np.isnat(value))
     return isinstance(value, float | complex | np.inexact) and bool(value != value)  # noqa: PLR0124 - only NaN differs
 
 
 def missing_mask(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    """Return which values of an array of shape (n,) are missing."""
+    """Return a mask of the missing values of an array of shape (n,)."""
     if values.dtype.kind == "O":
         objects = values.tolist()
-        if all(issubclass(each, NEVER_MISSING) for each in set(map(type, objects))):  # much faster, and the usual case
+        if all(issubclass(each, NEVER_MISSING) for each in set(map(type, objects))):  # fast path for the usual case
             return np.zeros(len(values), dtype=bool)
         return np.fromiter(map(is_missing, objects), dtype=bool, count=len(objects))
     if values.dtype.kind not in "fcmM":
@@ -74,10 +74,10 @@ def missing_mask(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
 
 
 def factorize(values: npt.NDArray[Any]) -> tuple[IntArray, npt.NDArray[Any]]:
-    """Return for each value its position among the distinct ones, -1 where it is missing, and the distinct values.
+    """Return the position of each value among the distinct ones, -1 if it is missing, and the distinct values.
 
-    Numbers are distinct in ascending order, objects in the order in which they first appear. Objects that Python holds
-    for equal, as 1, 1.0 and True, are one. Objects without a hash, such as lists, raise a TypeError.
+    Distinct numbers are in ascending order, distinct objects in the order of their first appearance. Objects that are
+    equal in Python, such as 1, 1.0 and True, are one value. Objects without a hash, such as lists, raise a TypeError.
 
     Parameters
     ----------
@@ -103,18 +103,18 @@ def factorize(values: npt.NDArray[Any]) -> tuple[IntArray, npt.NDArray[Any]]:
         if high - low < max(len(values), 2**16):
             return _factorize_dense(values.astype(np.int64) - low, low, values.dtype)
     distinct, positions = np.unique(values, return_inverse=True)
-    n_present = len(distinct) - int(missing_mask(distinct).sum())  # NaN comes last, and once
+    n_present = len(distinct) - int(missing_mask(distinct).sum())  # NaN is one value, the last
     return np.where(positions < n_present, positions, -1), distinct[:n_present]
 
 
 def _factorize_dense(offsets: IntArray, low: int, dtype: np.dtype[Any]) -> tuple[IntArray, npt.NDArray[Any]]:
-    """Count integers of a narrow range, as classes are, without sorting them: ten times faster than by sorting."""
+    """Factorize integers from a narrow range, such as classes, by counting: ten times faster than sorting."""
     occurs = np.bincount(offsets) > 0
     return (np.cumsum(occurs) - 1)[offsets], (np.flatnonzero(occurs) + low).astype(dtype)
 
 
 def _factorize_objects(objects: list[Any]) -> tuple[IntArray, npt.NDArray[Any]]:
-    """Look objects up in a dict: passes in C, where one with `setdefault` would call Python for each value."""
+    """Factorize by a dict, in passes that run in C; `setdefault` would run Python code for each value."""
     seen: dict[Any, int] = dict.fromkeys(objects, -1)
     distinct = np.fromiter(seen, dtype=object, count=len(seen))
     present = distinct[~missing_mask(distinct)]
@@ -137,11 +137,11 @@ ADVICE = {
     nw.Struct: "holds records. Expand it into columns of numbers",
     nw.Binary: "holds bytes. Convert it to numbers",
 }
-"""Why a column of this type is not taken, and what to do about it."""
+"""Reason why a column of this type is not accepted, and the next step."""
 
 
 BATCH_ROWS = 1 << 17
-"""Rows of a file that are read at a time; larger batches of others are divided."""
+"""Maximum number of rows of a batch that is read from a file; larger batches from users are divided."""
 
 
 def is_batches(X: Any) -> bool:
@@ -170,18 +170,18 @@ def is_stream(X: Any) -> bool:
 
 
 def is_file(X: Any) -> bool:
-    """Return whether X is a Parquet file or a data set of pyarrow, or a data set of Ray."""
+    """Return whether X is a Parquet file or data set of pyarrow, or a data set of Ray."""
     return hasattr(X, "iter_batches") or all(hasattr(X, name) for name in ("to_batches", "scanner", "schema"))
 
 
 def source_names(source: Any) -> list[Any] | None:
-    """Return the names of the columns of a file or a data set of pyarrow; None of other sources."""
+    """Return the column names of a file or data set of pyarrow; None for other sources."""
     schema = getattr(source, "schema_arrow", None) or getattr(source, "schema", None)
     return list(schema.names) if schema is not None and hasattr(schema, "names") else None
 
 
 def file_batches(source: Any, columns: Sequence[str] | None = None, *, n_rows: int = BATCH_ROWS) -> Iterator[Any]:
-    """Yield the rows of a Parquet file or a data set of pyarrow, some at a time, with little of it in memory.
+    """Yield the rows of a Parquet file or data set of pyarrow in batches, with few of them in memory.
 
     Parameters
     ----------
@@ -190,38 +190,38 @@ def file_batches(source: Any, columns: Sequence[str] | None = None, *, n_rows: i
     columns : sequence of str, optional
         Names of the columns to read; by default all.
     n_rows : int
-        Most rows of a batch.
+        Maximum number of rows of a batch.
     """
-    if source_names(source) is None:  # of Ray, whose rows have another order in every pass
+    if source_names(source) is None:  # a Ray data set, whose row order changes between passes
         hint = "Write it to files by write_parquet(folder), and pass pyarrow.dataset.dataset(folder)."
         raise type_error("X", "be a file, a data set of pyarrow, or tables", type(source).__name__, hint)
-    from pyarrow import ArrowInvalid, ArrowNotImplementedError, ArrowTypeError  # noqa: PLC0415 - as the source is
+    from pyarrow import ArrowInvalid, ArrowNotImplementedError, ArrowTypeError  # noqa: PLC0415 - the source is an object of pyarrow
 
     columns = None if columns is None else list(columns)
     if hasattr(source, "iter_batches"):
         batches = source.iter_batches(batch_size=n_rows, columns=columns)
     else:
-        # With threads, pyarrow reads gigabytes ahead of what is used, whatever the limits are; without, few batches.
+        # With threads, pyarrow reads gigabytes ahead despite these limits; without threads, it reads few batches ahead.
         limits = {"use_threads": False, "batch_readahead": 4, "fragment_readahead": 1, **_scan_options(source)}
         batches = source.to_batches(columns=columns, batch_size=n_rows, **limits)
     try:
         yield from batches
     except (ArrowInvalid, ArrowNotImplementedError, ArrowTypeError) as error:
-        hint = "Check the files: a column must have one type in all of them."
+        hint = "Check the files: each column must have the same type in all of them."
         raise ColumnTypeError(f"X could not be read: {str(error).rstrip('.')}. {hint}") from error
 
 
 def _scan_options(source: Any) -> dict[str, Any]:
-    """Return options by which Parquet files on a disk are read column by column; otherwise one is in memory as a whole.
+    """Return options to read local Parquet files column by column; without them a whole file is in memory.
 
-    Files elsewhere are better read at once, and a data set may have options of its own.
+    Remote files are faster to read at once, and options that the user has set for the data set are kept.
     """
-    from pyarrow.dataset import ParquetFileFormat, ParquetFragmentScanOptions  # noqa: PLC0415 - as the source is
+    from pyarrow.dataset import ParquetFileFormat, ParquetFragmentScanOptions  # noqa: PLC0415 - the source is an object of pyarrow
 
     form = getattr(source, "format", None)
     if not isinstance(form, ParquetFileFormat) or form.default_fragment_scan_options != ParquetFragmentScanOptions():
         return {}
-    fragment = next(iter(source.get_fragments()), None)  # `source.filesystem` of buffers ends the process
+    fragment = next(iter(source.get_fragments()), None)  # `source.filesystem` crashes the process for buffers
     is_local = getattr(getattr(fragment, "filesystem", None), "type_name", None) == "local"
     return {"fragment_scan_options": ParquetFragmentScanOptions(pre_buffer=False)} if is_local else {}
 
@@ -235,13 +235,13 @@ def is_empty(X: Any) -> bool:
 
 
 def header(X: Any) -> Any:
-    """Return what scikit-learn reads names and number of columns from: X, or the frame without its rows."""
+    """Return the frame without its rows, from which scikit-learn reads the column names; or X if it is no frame."""
     frame = as_frame(X)
     return X if frame is None else frame.head(0).to_native()
 
 
 def column_labels(estimator: Any) -> list[str]:
-    """Return the names of the columns an estimator was fitted on, or ``column 0``, ``column 1``, ... for messages."""
+    """Return the columns of a fitted estimator for messages, by their names or else by their positions."""
     if hasattr(estimator, "feature_names_in_"):
         return [f"column {name!r}" for name in estimator.feature_names_in_]
     return [f"column {index}" for index in range(estimator.n_features_in_)]
@@ -250,9 +250,9 @@ def column_labels(estimator: Any) -> list[str]:
 def read_numbers(X: Any) -> NumberArray:
     """Return the numbers of a table as a two-dimensional array; missing values are NaN.
 
-    An array of numbers comes back as it is, of whatever type and memory order, without a copy. A frame is read
-    column by column: integers, floats, booleans and decimals are taken, nullable or not; of anything else the error
-    names the column and what to do.
+    An array of numbers is returned unchanged, without a copy, in any type and memory order. A frame is read column by
+    column: integers, floats, booleans and decimals are accepted, nullable or not. Other types raise an error that names
+    the column and the next step.
 
     Parameters
     ----------
@@ -282,7 +282,7 @@ def read_numbers(X: Any) -> NumberArray:
 
 
 def refuse(mask: npt.NDArray[np.bool_], label: str, what: str, advice: str) -> None:
-    """Raise an error that names a column if `mask`, of shape (n,), is true anywhere."""
+    """Raise an error that names a column if any entry of `mask`, of shape (n,), is True."""
     if mask.any():
         count = int(mask.sum())
         raise ColumnError(f"Input X: {label} {what} in {count} row{'s' if count > 1 else ''}. {advice}")
@@ -304,7 +304,7 @@ def refuse_empty(shape: tuple[int, ...]) -> None:
 
 
 def as_frame(X: Any) -> nw.DataFrame[Any] | None:
-    """Return a frame of whatever library as one of narwhals, or None where X is no frame; X itself is not copied."""
+    """Return a frame of any library as a narwhals frame, without a copy; None if X is not a frame."""
     if type(X).__module__.startswith("pyarrow") and type(X).__name__ in ("RecordBatch", "Table"):
         X = _plain_arrow(X)
     try:
@@ -313,7 +313,7 @@ def as_frame(X: Any) -> nw.DataFrame[Any] | None:
         names = [str(name) for name in (X.column_names if hasattr(X, "column_names") else X.columns)]
         repeated = sorted({name for name in names if names.count(name) > 1})
         raise ColumnError(
-            f"X must have distinct column names, but these stand more than once: {listed(repeated)}. Rename them."
+            f"X must have distinct column names, but these occur more than once: {listed(repeated)}. Rename them."
         ) from None
     if isinstance(frame, nw.LazyFrame):
         call = "compute" if frame.implementation.is_dask() else "collect"
@@ -323,8 +323,8 @@ def as_frame(X: Any) -> nw.DataFrame[Any] | None:
 
 
 def _plain_arrow(X: Any) -> Any:
-    """Return a record batch as a table, and views of text as text, which pyarrow cannot select rows of otherwise."""
-    import pyarrow as pa  # noqa: PLC0415 - only needed where the user has one
+    """Convert a record batch to a table, and string views to strings, because pyarrow cannot select rows of views."""
+    import pyarrow as pa  # noqa: PLC0415 - only needed if the user has one
 
     X = pa.Table.from_batches([X]) if isinstance(X, pa.RecordBatch) else X
     if pa.string_view() not in X.schema.types:
@@ -334,7 +334,7 @@ def _plain_arrow(X: Any) -> Any:
 
 
 def frame_names(frame: nw.DataFrame[Any]) -> list[Any]:
-    """Return the names of a frame's columns, which in pandas may be other than text."""
+    """Return the column names of a frame, which may be other objects than text in pandas."""
     native = nw.to_native(frame)
     return list(native.column_names) if hasattr(native, "column_names") else list(native.columns)
 
@@ -352,7 +352,7 @@ def _read_frame(frame: nw.DataFrame[Any]) -> NumberArray:
 
 def _read_series(series: Any, name: Any) -> NumberArray:
     dtype = series.dtype
-    if dtype in (nw.Object, nw.Unknown, nw.Int128, nw.UInt128):  # which NumPy does not have
+    if dtype in (nw.Object, nw.Unknown, nw.Int128, nw.UInt128):  # types that NumPy does not have
         return floats(np.fromiter(series.to_list(), dtype=object, count=len(series)), f"column {name!r}")
     if series.null_count() == len(series):
         return np.full(len(series), np.nan)
@@ -370,7 +370,7 @@ def _read_objects(X: NumberArray) -> NumberArray:
 
 
 def floats(values: NumberArray, label: str) -> npt.NDArray[np.float64]:
-    """Convert Python objects, of shape (n,), to floats; of one that is no number the error names `label`."""
+    """Convert Python objects, of shape (n,), to floats; the error for an object that is not a number names `label`."""
     out = np.empty(len(values))
     for index, value in enumerate(values):
         try:
@@ -384,7 +384,7 @@ def floats(values: NumberArray, label: str) -> npt.NDArray[np.float64]:
 
 
 def _float(value: Any) -> float:
-    """Convert an object to a float; None and marks of missing values become NaN."""
+    """Convert an object to a float; missing values become NaN."""
     if is_missing(value):
         return float("nan")
     if np.iscomplexobj(value):
@@ -393,9 +393,9 @@ def _float(value: Any) -> float:
 
 
 def check_weights(sample_weight: Any, n_rows: int, *, is_part: bool = False) -> npt.NDArray[np.float64] | None:
-    """Return weights of rows as numbers that are not negative, or None if there are none.
+    """Return row weights as non-negative floats, or None if there are none.
 
-    Those of a part of a table may all be zero.
+    The weights of a part of a table (`is_part`) may all be zero.
     """
     if sample_weight is None:
         return None

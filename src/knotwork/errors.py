@@ -31,11 +31,11 @@ class ColumnTypeError(ColumnError, TypeError):
 
 
 class ColumnWarning(UserWarning):
-    """A column of the table is unusual; the message names the column, what became of it, and what to do."""
+    """A column of the table is unusual; the message names the column, its treatment, and the next step."""
 
 
 class MissingPackageError(ImportError):
-    """An optional package is not installed; the message names the command that installs it."""
+    """An optional package is not installed; the message has the command to install it."""
 
 
 class DatasetMismatchError(ValueError):
@@ -43,12 +43,12 @@ class DatasetMismatchError(ValueError):
 
 
 class DatasetUnavailableError(OSError):
-    """A data set is not on this machine and cannot be downloaded; the message says why, and what to do."""
+    """A data set is not on this machine and cannot be downloaded; the message has the reason and the next step."""
 
 
 class ForkedProcessError(RuntimeError):
-    """Networks cannot be used in a forked process; the message says how to start processes instead."""
+    """Networks cannot be used in a forked process; the message explains how to start processes instead."""
 
 
 class PersistenceError(ValueError):
-    """A file is not a valid saved estimator, or an estimator cannot be saved; the message says what to do."""
+    """A file is not a valid saved estimator, or an estimator cannot be saved; the message has the next step."""

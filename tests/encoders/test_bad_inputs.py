@@ -47,7 +47,7 @@ REFUSED = {
     "polars bytes": (pl.DataFrame({"bad": [b"a", b"b"]}), "column 'bad' holds bytes"),
     "pyarrow text": (pa.table({"bad": ["a", "b"]}), "column 'bad' is text"),
     "pyarrow dictionary": (pa.table({"bad": pa.array(["a", "b"]).dictionary_encode()}), "column 'bad' is categorical"),
-    "repeated names": (pd.DataFrame(np.eye(2), columns=["bad", "bad"]), "stand more than once: 'bad'"),
+    "repeated names": (pd.DataFrame(np.eye(2), columns=["bad", "bad"]), "occur more than once: 'bad'"),
     "array of text": (np.array([["a"], ["b"]]), "column 0 holds text"),
     "array of dates": (np.array([["2020-01-01"]], dtype="datetime64[D]"), "column 0 holds dates"),
     "array of objects": (np.array([[1.0], [object()]], dtype=object), "column 0 holds <object"),

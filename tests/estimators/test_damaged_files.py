@@ -43,10 +43,10 @@ def test_files_that_knotwork_did_not_write(tmp_path):
         "zeros": bytes(64),
     }.items():
         (tmp_path / name).write_bytes(content)
-        with pytest.raises(PersistenceError, match=f"{name}' is not a file of knotwork, or was damaged or cut short"):
+        with pytest.raises(PersistenceError, match=f"{name}' is not a knotwork file, or is damaged or truncated"):
             knotwork.load(tmp_path / name)
     save_file({"a": torch.zeros(2)}, tmp_path / "other")
-    with pytest.raises(PersistenceError, match="holds tensors, but no estimator of knotwork"):
+    with pytest.raises(PersistenceError, match="contains tensors, but no knotwork estimator"):
         knotwork.load(tmp_path / "other")
     with pytest.raises(ValueError, match="device must be 'auto' or a device"):
         knotwork.load(tmp_path / "other", device="abacus")
@@ -57,10 +57,10 @@ def test_files_cut_short(saved, tmp_path):
     lengths = {*range(0, 40), *np.linspace(40, len(complete) - 1, 60).astype(int).tolist(), len(complete) - 1}
     for length in sorted(lengths):
         (tmp_path / "cut").write_bytes(complete[:length])
-        with pytest.raises(PersistenceError, match="cut short"):
+        with pytest.raises(PersistenceError, match="damaged or truncated"):
             knotwork.load(tmp_path / "cut")
     (tmp_path / "cut").write_bytes(complete + b"x")
-    with pytest.raises(PersistenceError, match="cut short"):
+    with pytest.raises(PersistenceError, match="damaged or truncated"):
         knotwork.load(tmp_path / "cut")
 
 

@@ -164,7 +164,7 @@ REFUSED = {
     "polars records": (pl.DataFrame({"bad": [{"a": 1}, {"a": 2}]}), "column 'bad' holds records"),
     "polars bytes": (pl.DataFrame({"bad": [b"a", b"b"]}), "column 'bad' holds bytes"),
     "polars lazy frame": (pl.LazyFrame({"a": [1.0, 2.0]}), "Call .collect()"),
-    "repeated names": (pd.DataFrame(np.eye(2), columns=["bad", "bad"]), "stand more than once: 'bad'"),
+    "repeated names": (pd.DataFrame(np.eye(2), columns=["bad", "bad"]), "occur more than once: 'bad'"),
     "names of several types": (pd.DataFrame(np.eye(2), columns=["a", 1]), "all input features have string names"),
     "array of bytes": (np.array([[b"a"]]), "column 0 holds bytes"),
     "array of records": (np.zeros(2, dtype=[("a", float), ("b", int)]), "pandas.DataFrame(X)"),

@@ -33,20 +33,21 @@ EXTRAPOLATIONS = {
     "periodic": "a value outside the domain is moved into it by whole periods, for cyclic bases",
     "error": "a value outside the domain raises an error",
 }
-"""The treatments of values outside the domain. A cyclic basis has no ends: all but ``"error"`` mean ``"periodic"``."""
+"""The treatments of values outside the domain. A cyclic basis has no ends: all except ``"error"`` mean
+``"periodic"``."""
 
 UNBOUNDED = ("linear", "continue", "periodic")
-"""The treatments for which values must be finite."""
+"""Treatments that need finite values."""
 
 MOST_TURNS = 2.0**52
-"""Farther than so many periods away, float64 does not resolve the phase of a value."""
+"""Beyond this many periods, float64 does not resolve the phase of a value."""
 
 MIN_GAP = 1e-290
-"""Smallest distance between neighbouring knots, in the unit of `binary_unit`: its reciprocal is still finite."""
+"""Minimum distance between neighbouring knots, in the unit of `binary_unit`: its reciprocal is still finite."""
 
 
 def binary_unit(low: float, high: float) -> float:
-    """Return a power of two to multiply x by where the width of the domain is near the limits of float64, otherwise 1.
+    """Return the power of two to scale x by if the width of the domain is near the limits of float64, otherwise 1.
 
     Multiplying by a power of two is exact, so formulas hold to the last bit for domains like ``(-1e308, 1e308)``,
     whose width overflows, and ``(0, 1e-310)``, whose reciprocal does. Widths are scaled to about 2**500 and 2**-500,
@@ -98,7 +99,7 @@ def check_knots(knots: npt.ArrayLike, domain: tuple[float, float]) -> FloatArray
 
 
 def into_period(x: FloatArray, domain: tuple[float, float]) -> FloatArray:
-    """Move values into the domain by whole periods; a value too large to have a phase goes to the left end.
+    """Shift values into the domain by whole periods; values too large to have a phase become the left end.
 
     Examples
     --------
@@ -124,9 +125,9 @@ class Basis(ABC):
     Parameters
     ----------
     knots : array-like of shape (K,)
-        Interior knots, strictly increasing and strictly inside the domain. May be empty.
+        Interior knots, strictly increasing and strictly inside the domain; may be empty.
     domain : tuple of float
-        The two ends. Both belong to the basis.
+        The two ends, which both belong to the basis.
     """
 
     knots: FloatArray
@@ -203,9 +204,9 @@ class Basis(ABC):
     def derivative(self, x: npt.ArrayLike, extrapolation: str = "clip") -> FloatArray:
         """Return the derivatives of all functions with respect to x.
 
-        Where a derivative jumps at a knot, the limit from the right is returned; at the right end, the limit from the
-        left. Outside the domain, clipped values have derivative zero, linearly extrapolated ones the slope at the end,
-        and values that continue that of the polynomial. Parameters and shapes are those of `evaluate`.
+        If a derivative jumps at a knot, the limit from the right is returned; at the right end, the limit from the
+        left. Outside the domain, the derivative is zero for ``"clip"``, the slope at the end for ``"linear"``, and that
+        of the polynomial for ``"continue"``. Parameters and shapes are those of `evaluate`.
         """
         x, inside, unit = self._prepare(x, extrapolation)
         slopes = self._slopes(inside * unit, self._breaks(unit))
@@ -221,7 +222,7 @@ class Basis(ABC):
         return np.concatenate(([low], self.knots, [high])) * unit
 
     def _prepare(self, x: npt.ArrayLike, extrapolation: str) -> tuple[FloatArray, FloatArray, float]:
-        """Return x, the values to evaluate at, flattened, and the factor of `binary_unit`."""
+        """Return x, the flattened points to evaluate at, and the factor of `binary_unit`."""
         available = [name for name in EXTRAPOLATIONS if name != "periodic" or self.is_cyclic]
         check_choice(extrapolation, "extrapolation", available)
         x = np.asarray(x, dtype=np.float64)

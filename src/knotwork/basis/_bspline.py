@@ -16,8 +16,8 @@ it starts with the one function of degree 0 and applies the recursion degree by 
 a share to two values of degree q. No denominator is zero, because each spans the interval around x.
 
 *Cyclic* B-splines are those of the sequence that repeats with the period ``high - low`` instead of the ends:
-``t_(l+K+1) = t_l + high - low``. There are m = K + 1 of them, one for each interval: the functions i, ..., i + p of the
-interval i are counted modulo m, and those that meet are added.
+``t_(l+K+1) = t_l + high - low``. There are m = K + 1 of them, one for each interval: the functions i, ..., i + p of
+interval i are counted modulo m, and overlapping ones are summed.
 """
 
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ __all__ = ["BSpline", "CyclicSpline", "bspline_slopes", "bspline_values", "exten
 
 
 def extended(breaks: FloatArray, n: int, *, cyclic: bool) -> FloatArray:
-    """Return the breaks with n more on either side: the ends again, or those of the neighbouring periods."""
+    """Return the breaks with n more on each side: repeated ends, or the breaks of the neighbouring periods."""
     if not cyclic:
         return np.pad(breaks, n, mode="edge")
     n_intervals, period = len(breaks) - 1, breaks[-1] - breaks[0]
@@ -50,7 +50,7 @@ def local_bsplines(
     Parameters
     ----------
     x : ndarray of shape (n,)
-        Points inside the domain; for points outside, the polynomials of the first or last interval.
+        Points inside the domain; for points outside, the polynomials of the first or last interval are evaluated.
     breaks : ndarray of shape (K + 2,)
         ``[low, k_1, ..., k_K, high]``, strictly increasing.
     degree : int
@@ -138,8 +138,8 @@ class BSpline(SplineBasis):
 
     Notes
     -----
-    The recursion of Cox and de Boor defines the values, see the head of `knotwork/basis/_bspline.py`. The derivative of
-    ``B_l^p`` is ``p B_l^(p-1) / (t_(l+p) - t_l) - p B_(l+1)^(p-1) / (t_(l+p+1) - t_(l+1))``.
+    The recursion of Cox and de Boor defines the values, see the docstring of `knotwork/basis/_bspline.py`. The
+    derivative of ``B_l^p`` is ``p B_l^(p-1) / (t_(l+p) - t_l) - p B_(l+1)^(p-1) / (t_(l+p+1) - t_(l+1))``.
 
     Examples
     --------
@@ -161,7 +161,7 @@ class BSpline(SplineBasis):
 class CyclicSpline(SplineBasis):
     """Cyclic B-splines: values and derivatives at the two ends of the domain are equal. For hours, months, angles.
 
-    They are non-negative and sum to one. The domain is one period, and values outside it are moved into it by whole
+    They are non-negative and sum to one. The domain is one period; values outside it are shifted into it by whole
     periods.
 
     Parameters
@@ -171,9 +171,9 @@ class CyclicSpline(SplineBasis):
 
     Notes
     -----
-    The B-splines of the knots that repeat with the period, see the head of `knotwork/basis/_bspline.py`, as those of
-    `sklearn.preprocessing.SplineTransformer` with ``extrapolation="periodic"``. Their span for degree 3 is that of `cc`
-    in patsy and mgcv.
+    The B-splines of periodically repeated knots, see the docstring of `knotwork/basis/_bspline.py`, the same as those
+    of `sklearn.preprocessing.SplineTransformer` with ``extrapolation="periodic"``. For degree 3 they have the span of
+    `cc` in patsy and mgcv.
 
     Examples
     --------

@@ -12,7 +12,7 @@ from knotwork.basis._base import Basis, FloatArray
 __all__ = ["NaturalSpline", "bends_of"]
 
 MIN_STEP = 1e-60
-"""Narrower intervals, as shares of the domain, are taken as wide as this: their squares would underflow."""
+"""Minimum width of an interval, as a share of the domain: squares of smaller ones would underflow."""
 
 
 def bends_of(breaks: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -36,8 +36,8 @@ def bends_of(breaks: FloatArray) -> tuple[FloatArray, FloatArray]:
 class NaturalSpline(Basis):
     """Natural cubic regression splines: the coefficient of a function is the value of the curve at its knot.
 
-    The function of a knot is 1 there and 0 at all others, ends included: in between it is the smoothest curve through
-    these points. Functions sum to one. Outside the domain they are straight lines, for ``extrapolation="linear"`` as
+    Each function is 1 at its knot, 0 at all other knots and ends, and the smoothest curve through these points in
+    between. Functions sum to one. Outside the domain they are straight lines, both for ``extrapolation="linear"`` and
     for ``"continue"``.
 
     Parameters
@@ -58,7 +58,7 @@ class NaturalSpline(Basis):
 
     and it is natural if g_0 = g_n = 0. Column j is the curve of f_j = 1 and zeros. This is `cr` of patsy and mgcv.
 
-    Where neighbouring intervals differ much in width, functions are larger than 1, by about the ratio of the widths.
+    If the widths of neighbouring intervals differ a lot, functions exceed 1 by about the ratio of the widths.
 
     Examples
     --------
@@ -92,6 +92,6 @@ class NaturalSpline(Basis):
 
 
 def _located(x: FloatArray, breaks: FloatArray) -> tuple[npt.NDArray[np.intp], FloatArray]:
-    """Return the interval of each x, and its place there from 0 to 1 as a column."""
+    """Return the interval of each x, and the position of x in it, from 0 to 1, as a column."""
     interval = np.searchsorted(breaks[1:-1], x, side="right")
     return interval, ((x - breaks[interval]) / np.diff(breaks)[interval])[:, None]

@@ -11,7 +11,7 @@ __all__ = ["RadialBasis", "ThinPlateSpline", "bump_widths"]
 
 
 def bump_widths(breaks: FloatArray) -> FloatArray:
-    """Return the standard deviations of Gaussian bumps at the breaks: the mean distance to the neighbours."""
+    """Return the standard deviations of Gaussian bumps at the breaks: the mean distance to the neighbouring breaks."""
     padded = np.pad(breaks, 1, mode="edge")
     n_neighbours = np.full(len(breaks), 2.0)
     n_neighbours[[0, -1]] = 1.0
@@ -61,8 +61,8 @@ class RadialBasis(Basis):
 class ThinPlateSpline(Basis):
     """Thin-plate splines in one dimension: a line, and the cubed distance to every knot.
 
-    With an intercept they span the smoothest curves through values at the knots, of which the integral of the squared
-    second derivative is smallest.
+    With an intercept they span the smoothest curves through values at the knots: those with the smallest integral of
+    the squared second derivative.
 
     Parameters
     ----------

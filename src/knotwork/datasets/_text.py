@@ -36,7 +36,7 @@ HEAD = 2**20
 ROWS = 200
 """Rows from which the format is detected."""
 
-BLOCK = 2**24
+CHUNK = 2**24
 """Bytes that are inspected at a time."""
 
 SMALLEST_LIMIT = 2**28
@@ -140,7 +140,7 @@ class _Content:
 
 
 @dataclass(frozen=True)
-class _Layout:
+class _TextLayout:
     """How the fields of a text file are arranged.
 
     `header` has the names of the first line; `sep_line` tells whether a line such as ``sep=;``, as Excel writes it,
@@ -356,7 +356,7 @@ def quoted_reason(error: BaseException) -> str:
 
 
 @dataclass(frozen=True)
-class _Survey:
+class _FileSurvey:
     """Counts over a whole file; `nul_line` is the first line with a NUL character, counted from one."""
 
     n_newlines: int
@@ -364,23 +364,23 @@ class _Survey:
     nul_line: int | None
 
 
-def _survey(content: _Content) -> _Survey:
+def _survey(content: _Content) -> _FileSurvey:
     n_newlines, n_quotes, nul_line = 0, 0, None
     with content.open() as file:
-        while block := file.read(BLOCK):
-            if nul_line is None and (place := block.find(b"\0")) >= 0:
-                nul_line = n_newlines + block.count(b"\n", 0, place) + 1
-            n_newlines += _count_byte(block, ord("\n"))
-            n_quotes += _count_byte(block, QUOTE)
-    return _Survey(n_newlines, n_quotes, nul_line)
+        while chunk := file.read(CHUNK):
+            if nul_line is None and (place := chunk.find(b"\0")) >= 0:
+                nul_line = n_newlines + chunk.count(b"\n", 0, place) + 1
+            n_newlines += _count_byte(chunk, ord("\n"))
+            n_quotes += _count_byte(chunk, QUOTE)
+    return _FileSurvey(n_newlines, n_quotes, nul_line)
 
 
-def _count_byte(block: bytes, code: int) -> int:
+def _count_byte(chunk: bytes, code: int) -> int:
     """Return how often a byte occurs; much faster than `bytes.count` where it occurs often."""
-    return int(np.count_nonzero(np.frombuffer(block, dtype=np.uint8) == code))
+    return int(np.count_nonzero(np.frombuffer(chunk, dtype=np.uint8) == code))
 
 
-def _nul_error(content: _Content, layout: _Layout, line: int) -> ColumnError:
+def _nul_error(content: _Content, layout: _TextLayout, line: int) -> ColumnError:
     """Return the error for a NUL character, with the name of the column."""
     with content.open() as file:
         text = next(islice(file, line - 1, None)).decode("utf-8", errors="replace")
@@ -400,7 +400,7 @@ def _sample(text: str, sep: str, *, spaces: bool) -> list[list[str]]:
     return [row for row in rows if len(row) > 1 or (row and row[0].strip())]
 
 
-def _detect(text: str, wanted: TextFormat, path: Path) -> _Layout:
+def _detect(text: str, wanted: TextFormat, path: Path) -> _TextLayout:
     """Detect how the fields of a text are arranged."""
     declared = re.match(r"sep=(.)\r?\n", text)
     if declared is not None:
@@ -422,7 +422,7 @@ def _detect(text: str, wanted: TextFormat, path: Path) -> _Layout:
             str(path),
             "Remove lines above the header, or complete the header.",
         )
-    return _Layout(sep, decimal, tuple(header), declared is not None, has_row_names, spaces)
+    return _TextLayout(sep, decimal, tuple(header), declared is not None, has_row_names, spaces)
 
 
 def _detect_sep(text: str, path: Path) -> str:
@@ -463,11 +463,11 @@ def _has_decimal_comma(rows: list[list[str]]) -> bool:
     return not any(POINT_NUMBER.fullmatch(field) and not GROUPED.fullmatch(field) for field in fields)
 
 
-def _is_unusual(encoding: str, layout: _Layout) -> bool:
+def _is_unusual(encoding: str, layout: _TextLayout) -> bool:
     return (encoding, layout.sep, layout.decimal) != ("utf-8", ",", ".")
 
 
-def _describe(encoding: str, layout: _Layout) -> str:
+def _describe(encoding: str, layout: _TextLayout) -> str:
     sep = SEPARATORS.get(layout.sep, repr(layout.sep))
     decimal = "comma" if layout.decimal == "," else "point"
     return (
@@ -476,7 +476,7 @@ def _describe(encoding: str, layout: _Layout) -> str:
     )
 
 
-def _parse(content: _Content, layout: _Layout) -> pd.DataFrame:
+def _parse(content: _Content, layout: _TextLayout) -> pd.DataFrame:
     """Return the table; errors of the parser name the line."""
     settings: dict[str, Any] = {
         "sep": layout.sep, "decimal": layout.decimal, "skipinitialspace": layout.spaces,
@@ -516,7 +516,7 @@ def _parser_reason(error: BaseException) -> str:
     return quoted_reason(error) or "Export it again."
 
 
-def _check_lines(frame: pd.DataFrame, content: _Content, layout: _Layout, survey: _Survey) -> list[str]:
+def _check_lines(frame: pd.DataFrame, content: _Content, layout: _TextLayout, survey: _FileSurvey) -> list[str]:
     """Compare rows with lines: report rows with too few fields, and refuse rows that a stray quotation mark joins.
 
     Lines are read a second time only if something may be wrong: a value of the last column is missing, or there are
@@ -547,8 +547,8 @@ def _count(content: _Content, sep: str) -> int:
     """Return the number of separators."""
     total = 0
     with content.open() as file:
-        while block := file.read(BLOCK):
-            total += _count_byte(block, ord(sep))
+        while chunk := file.read(CHUNK):
+            total += _count_byte(chunk, ord(sep))
     return total
 
 
@@ -567,21 +567,21 @@ class _Lines:
     n_lines: int = 0
 
     @classmethod
-    def count(cls, content: _Content, layout: _Layout, *, newline: int) -> "_Lines":
+    def count(cls, content: _Content, layout: _TextLayout, *, newline: int) -> "_Lines":
         lines, rest = cls(), b""
         n_fields = len(layout.header) + layout.has_row_names
         with content.open() as file:
             while True:
-                block = file.read(BLOCK)
-                data = rest + (block if lines.n_lines or rest else block.removeprefix(codecs.BOM_UTF8))
-                if not block and data and data[-1] != newline:
+                chunk = file.read(CHUNK)
+                data = rest + (chunk if lines.n_lines or rest else chunk.removeprefix(codecs.BOM_UTF8))
+                if not chunk and data and data[-1] != newline:
                     data += bytes([newline])
                 rest = data[lines._add(data, layout, n_fields=n_fields, newline=newline) :]
-                if not block:
+                if not chunk:
                     return lines
 
-    def _add(self, data: bytes, layout: _Layout, *, n_fields: int, newline: int) -> int:
-        """Add the complete records of a block that begins with a record; return where the next one begins."""
+    def _add(self, data: bytes, layout: _TextLayout, *, n_fields: int, newline: int) -> int:
+        """Add the complete records of a chunk that begins with a record; return where the next one begins."""
         codes = np.frombuffer(data, dtype=np.uint8)
         is_event, is_quote = (codes == ord(layout.sep)) | (codes == newline), codes == QUOTE
         if is_quote.any():
@@ -608,7 +608,7 @@ class _Lines:
         return int(ends[-1]) + 1
 
 
-def _stray_quotes(codes: npt.NDArray[np.uint8], quotes: Places, layout: _Layout) -> Places:
+def _stray_quotes(codes: npt.NDArray[np.uint8], quotes: Places, layout: _TextLayout) -> Places:
     """Return quotation marks that neither begin nor end a field; two in a row, inside of a text, are one."""
     edges = np.array([ord(layout.sep), 10, 13, QUOTE, *([32] if layout.spaces else [])])
     opening, closing = quotes[0::2], quotes[1::2]

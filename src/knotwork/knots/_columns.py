@@ -19,27 +19,47 @@ __all__ = ["TASKS", "Column", "Target", "column_domain", "infer_task"]
 TASKS = ("regression", "classification")
 """The tasks: kinds of targets."""
 
-MOST_CLASSES = 20
-"""If no task is given, a target of integers with more distinct values than this is a regression target."""
+MAX_INTEGER_CLASSES = 20
+"""Integer targets with more distinct values than this are regression targets, if no task is given."""
 
-FEWEST_FLOATS = 2.0**16
-"""If a range contains fewer float64 numbers than this, it is rounding noise, and the column is treated as constant."""
+MIN_FLOATS_IN_RANGE = 2.0**16
+"""Ranges that contain fewer float64 numbers than this are rounding noise: the column is treated as constant."""
 
-SAME = 2.0**-47
-"""Values that differ by no more than this share of their size, or of the usual range of the column, are one value: 32
-units in the last place, more than a few operations such as 0.1 + 0.2 add, and less than any measurement resolves."""
 
-TRIMMED, STRETCHED, LARGEST_RANGE = 0.01, 100.0, 2.0**53
-"""The usual range is that of all values, but at most so many times the range without this share of the rows, and at
-least one value, at each end. A larger one than the last number is not used: it is that of codes such as 2**63 among the
-values, beside which small numbers must stay apart."""
+@dataclass(frozen=True)
+class RoundingRule:
+    """When values of a column count as equal: up to the rounding of a few operations.
+
+    Parameters
+    ----------
+    share : float
+        Relative difference, to the values or to the usual range of the column, up to which values are equal: 32 units
+        in the last place, more than the rounding of a few operations such as 0.1 + 0.2, and below the resolution of
+        measurements.
+    trim : float
+        The usual range is the range of all values, but at most `stretch` times the range without this share of the rows
+        (and at least one value) at each end.
+    stretch : float
+        See `trim`. Outliers beyond it do not make neighbouring values equal.
+    largest : float
+        A trimmed range of at least this size is ignored: it is that of codes such as 2**63 among the values, next to
+        which small numbers must stay distinct.
+    """
+
+    share: float = 2.0**-47
+    trim: float = 0.01
+    stretch: float = 100.0
+    largest: float = 2.0**53
+
+
+ROUNDING = RoundingRule()
 
 
 def column_domain(low: float, high: float) -> tuple[float, float]:
     """Return the domain of a basis for values between low and high.
 
-    That is ``(low, high)``, except for a constant column: an interval around the value, as wide as the absolute value
-    and at least 1.
+    This is ``(low, high)``; for a constant column, an interval around the value, as wide as its absolute value and at
+    least 1.
 
     Examples
     --------
@@ -47,7 +67,7 @@ def column_domain(low: float, high: float) -> tuple[float, float]:
     ((0.0, 2.0), (3.5, 10.5))
     """
     size = max(abs(low), abs(high))
-    if 0.5 * high - 0.5 * low > 0.5 * FEWEST_FLOATS * ulp(size):
+    if 0.5 * high - 0.5 * low > 0.5 * MIN_FLOATS_IN_RANGE * ulp(size):
         return low, high
     middle, reach = 0.5 * low + 0.5 * high, 0.5 * max(1.0, size)
     largest = float(np.finfo(np.float64).max)
@@ -56,26 +76,26 @@ def column_domain(low: float, high: float) -> tuple[float, float]:
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """The summary of a column that knots are placed by. Missing values and rows of weight zero are dropped.
+    """Summary of a column for the placement of knots, without missing values and rows of weight zero.
 
     Parameters
     ----------
     distinct : ndarray of shape (u,)
-        The distinct values, increasing. Empty if all are missing.
+        The distinct values in increasing order; empty if all are missing.
     weights : ndarray of shape (u,)
-        Total weight of the rows with each distinct value; without sample weights, their number.
+        Total weight of the rows with each distinct value; their number if there are no sample weights.
     codes : ndarray of shape (n,) or None
-        Index into `distinct` of each row; None for a summary of batches.
+        Index into `distinct` for each row; None for a summary of batches.
     rows : ndarray of shape (n,) or None
         Indices of these rows in the table.
     row_weights : ndarray of shape (n,) or None
-        Weight of each row; None if all are equal.
+        Weight of each row; None if all weights are equal.
     moments : tuple of float or None
         Exact mean and standard deviation, if `distinct` and `weights` are approximate.
     period : tuple of float or None
         The two ends of a period that contains all values, see `in_period`; None if the domain is the range of values.
     limits : tuple of float or None
-        Smallest and largest value of the whole column, if the rows are a sample of it.
+        Smallest and largest value of the whole column, if the rows are a sample.
     """
 
     distinct: FloatArray
@@ -93,8 +113,8 @@ class Column:
     ) -> "Column":
         """Summarise the values of a column; NaN are missing.
 
-        Without `with_rows` the summary has no rows, which only supervised placements need: sorting values of equal
-        weight is several times faster than finding the place of each.
+        Only supervised placements need `with_rows`. Without, rows of equal weight are only sorted, which is several
+        times faster than locating each of them.
 
         Examples
         --------
@@ -117,9 +137,9 @@ class Column:
         return cls(distinct, totals, codes, rows, row_weights).joined()
 
     def joined(self) -> "Column":
-        """Return the column with values that differ by rounding joined; see `SAME`.
+        """Return the column with values that differ only by rounding merged; see `RoundingRule`.
 
-        The smallest of them stands for all, at the upper end of the column the largest, so that the ends are kept.
+        The smallest of them is kept; at the upper end of the column the largest, so that the range stays the same.
 
         Examples
         --------
@@ -129,17 +149,17 @@ class Column:
         distinct = self.distinct
         if len(distinct) < 2:
             return self
-        shares = np.cumsum(self.weights) / self.weights.sum()
-        low = distinct[max(int(np.searchsorted(shares, TRIMMED)), 1)]
-        high = distinct[max(min(int(np.searchsorted(shares, 1.0 - TRIMMED)), len(distinct) - 2), 0)]
+        rule, shares = ROUNDING, np.cumsum(self.weights) / self.weights.sum()
+        low = distinct[max(int(np.searchsorted(shares, rule.trim)), 1)]
+        high = distinct[max(min(int(np.searchsorted(shares, 1.0 - rule.trim)), len(distinct) - 2), 0)]
         with np.errstate(over="ignore"):
             trimmed = high - low
-            usual = min(distinct[-1] - distinct[0], STRETCHED * trimmed) if 0.0 < trimmed < LARGEST_RANGE else 0.0
-            reach = SAME * np.maximum(np.maximum(np.abs(distinct[:-1]), np.abs(distinct[1:])), usual)
+            usual = min(distinct[-1] - distinct[0], rule.stretch * trimmed) if 0.0 < trimmed < rule.largest else 0.0
+            reach = rule.share * np.maximum(np.maximum(np.abs(distinct[:-1]), np.abs(distinct[1:])), usual)
             if not np.any(np.diff(distinct) <= reach):
                 return self
         groups = np.empty(len(distinct), dtype=np.intp)
-        _group(distinct, usual * SAME, SAME, groups)
+        _group(distinct, usual * rule.share, rule.share, groups)
         first = distinct[np.flatnonzero(np.diff(groups, prepend=-1))]
         return replace(
             self,
@@ -160,7 +180,7 @@ class Column:
         return column_domain(float(self.distinct[0]), float(self.distinct[-1]))
 
     def in_period(self, period: tuple[float, float]) -> "Column":
-        """Return the column with its values moved into a period, which becomes the domain.
+        """Return the column with its values shifted into a period, which becomes the domain.
 
         Examples
         --------
@@ -169,14 +189,14 @@ class Column:
         (array([ 1., 23.]), array([2., 1.]), (0.0, 24.0))
         """
         moved = into_period(self.distinct, period)
-        end = period[1] - SAME * max(abs(period[0]), abs(period[1]))
+        end = period[1] - ROUNDING.share * max(abs(period[0]), abs(period[1]))
         distinct, places = np.unique(np.where(moved >= end, period[0], moved), return_inverse=True)
         weights = np.bincount(places, self.weights, len(distinct)).astype(np.float64)
         codes = None if self.codes is None else places[self.codes]
         return replace(self, distinct=distinct, weights=weights, codes=codes, moments=None, period=period).joined()
 
     def clipped(self, low: float, high: float) -> "Column":
-        """Return the column with values outside of a range moved to its ends, of a summary of batches.
+        """Return the column with values clipped to a range; for a summary without rows.
 
         Examples
         --------
@@ -187,13 +207,13 @@ class Column:
         return Column(distinct, np.bincount(places, self.weights, len(distinct)).astype(np.float64))
 
     def stretched(self, low: float, high: float) -> "Column":
-        """Return a sample of a column with its smallest and its largest value moved to the ends of the whole column."""
+        """Return a sample of a column with its smallest and largest value replaced by those of the whole column."""
         if len(self.distinct) < 2:
             return self
         return replace(self, distinct=np.concatenate([[low], self.distinct[1:-1], [high]]))
 
     def mean_and_deviation(self) -> tuple[float, float]:
-        """Return the weighted mean and standard deviation, ``(0, 0)`` for a column without values.
+        """Return the weighted mean and standard deviation; ``(0, 0)`` for a column without values.
 
         Examples
         --------
@@ -212,9 +232,9 @@ class Column:
         return float(mean / unit), float(np.sqrt(variance) / unit)
 
     def median_and_spread(self) -> tuple[float, float]:
-        """Return the weighted median and interquartile range, ``(0, 0)`` for a column without values.
+        """Return the weighted median and interquartile range; ``(0, 0)`` for a column without values.
 
-        Half the range replaces an interquartile range of 0: a column of which most values are equal is not constant.
+        An interquartile range of 0 is replaced by half the range: a column with mostly equal values is not constant.
 
         Examples
         --------
@@ -232,9 +252,8 @@ class Column:
     def quantiles(self, levels: npt.ArrayLike) -> FloatArray:
         """Return weighted quantiles with linear interpolation between neighbouring values.
 
-        Without weights they equal those of ``numpy.quantile``. Integer weights are numbers of repetitions: the result
-        is that of the table with its rows repeated. Other weights are scaled to sum to the number of distinct values,
-        so that their unit has no effect.
+        Without weights they equal ``numpy.quantile``. Integer weights count repetitions of rows. Other weights are
+        scaled to sum to the number of distinct values, so that their unit has no effect.
 
         Notes
         -----
@@ -246,20 +265,20 @@ class Column:
         totals = self._running()
         position = np.asarray(levels, dtype=np.float64) * (totals[-1] - 1.0)
         floor = np.floor(position)
-        # The running sum of a value may be below its rank by the rounding of the sum.
+        # By rounding, the running sum of a value may be slightly below its rank.
         reached = totals * (1.0 + 1e-12)
         last = len(totals) - 1
         lower = self.distinct[np.minimum(np.searchsorted(reached, floor + 1.0), last)]
         upper = self.distinct[np.minimum(np.searchsorted(reached, floor + 2.0), last)]
         share = position - floor
-        # Between equal values the sum of two products would differ from them by rounding.
+        # Interpolation between equal values would differ from them by rounding.
         interpolated: FloatArray = np.where(lower == upper, lower, lower * (1.0 - share) + upper * share)
         return interpolated
 
     def bin_edges(self, n_bins: int) -> FloatArray:
         """Return the edges between up to `n_bins` bins of about equal weights.
 
-        Edges lie half-way between values, so that equal values share a bin.
+        Edges are midpoints between values, so that equal values share a bin.
 
         Examples
         --------
@@ -276,7 +295,7 @@ class Column:
         return edges
 
     def _running(self) -> FloatArray:
-        """Return the running sum of the weights; those that are no whole numbers sum to the number of values."""
+        """Return the running sum of the weights; fractional weights are scaled to sum to the number of values."""
         weights = self.weights
         if not np.all(weights == np.floor(weights)):
             weights = weights * (len(weights) / weights.sum())
@@ -292,7 +311,7 @@ class Column:
 
 @compiled()
 def _group(distinct: FloatArray, width: float, share: float, groups: npt.NDArray[np.intp]) -> None:
-    """Fill the group of each value: those within a width, or a share of their size, of the first of the group."""
+    """Assign groups: a group has the values within `width`, or a share of their size, of its first value."""
     first, group = 0, 0
     for place in range(len(distinct)):
         size = max(abs(distinct[first]), abs(distinct[place]))
@@ -309,8 +328,8 @@ class Target:
     Parameters
     ----------
     values : ndarray of shape (n,)
-        Class codes 0, 1, ... for classification. For regression, values scaled to mean 0 and standard deviation 1:
-        splits of trees stay the same, and the square of 1e300 does not overflow.
+        Class codes 0, 1, ... for classification. For regression, values scaled to mean 0 and standard deviation 1: this
+        does not change the splits of trees, and squares of large values do not overflow.
     task : {"regression", "classification"}
         The task.
     """
@@ -357,7 +376,7 @@ def infer_task(y: npt.NDArray[np.generic]) -> str:
     """Return the task of a target: classification for labels and for integers with few values, otherwise regression."""
     if y.dtype.kind == "f":
         return "regression"
-    if y.dtype.kind in "iu" and len(np.unique(y)) > MOST_CLASSES:
+    if y.dtype.kind in "iu" and len(np.unique(y)) > MAX_INTEGER_CLASSES:
         return "regression"
     if y.dtype.kind == "O" and all(isinstance(label, float) for label in y):
         return "regression"

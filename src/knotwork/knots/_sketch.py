@@ -1,4 +1,4 @@
-"""A summary of a stream of numbers in bounded memory, from which knots are placed as from a column."""
+"""A summary of a stream of numbers in bounded memory, for the placement of knots."""
 
 from hashlib import blake2b
 from math import frexp, ldexp
@@ -13,18 +13,18 @@ from knotwork.knots._columns import Column
 
 __all__ = ["QuantileSketch"]
 
-LEAST_COUNTED = 1024
-"""At least so many distinct values are counted, whatever the capacity."""
+MIN_COUNTED = 1024
+"""Minimum number of distinct values that are counted exactly, for any capacity."""
 
-WHOLE = 2.0**40
-"""The total of weights that are no whole numbers, of a summary that is not exact."""
+INTEGER_TOTAL = 2.0**40
+"""Total to which the fractional weights of an approximate summary are scaled before they are rounded."""
 
-HASHED_STEP = 61
-"""One of so many numbers of a buffer decides, by its bits, which of them are kept when the buffer is halved."""
+HASH_STRIDE = 61
+"""Every 61st number of a buffer is hashed to choose which half of the buffer is kept."""
 
 
 class _Buffer(NamedTuple):
-    """Sorted numbers, and their weights: one for all, or one for each."""
+    """Numbers with their weights: one weight for all, or one for each."""
 
     values: FloatArray
     weights: float | FloatArray
@@ -34,33 +34,33 @@ class _Buffer(NamedTuple):
 
 
 class QuantileSketch:
-    """A summary of a stream of numbers in bounded memory, which can be merged with summaries of other streams.
+    """Summary of a stream of numbers in bounded memory, which can be merged with summaries of other streams.
 
-    It is exact for up to ``2 * capacity`` numbers, and for any number of them with up to ``capacity / 4`` distinct
-    values, at least 1,024. Beyond that, two buffers are merged: sorted, and every second number kept at twice the
-    weight. The smallest and largest number, mean and standard deviation stay exact.
+    It is exact for up to ``2 * capacity`` numbers, and for up to ``capacity / 4`` distinct values (at least 1,024).
+    Beyond that, pairs of buffers are merged: they are sorted together, and every second number is kept with twice the
+    weight. Minimum, maximum, mean and standard deviation stay exact.
 
     Parameters
     ----------
     capacity : int, default=32768
         Numbers per buffer.
     seed : int, default=0
-        Random seed of the choice between the odd and the even numbers of a buffer. The choice depends on the numbers
-        as well, and on nothing else: equal streams have equal sketches.
+        Random seed of the choice between the odd and the even numbers of a buffer. The choice depends only on the seed
+        and the numbers: equal streams give equal sketches.
 
     Attributes
     ----------
     is_exact : bool
-        Whether all numbers are kept, or counted.
+        Whether all numbers are kept or counted.
 
     Notes
     -----
-    This is the scheme of Munro and Paterson (1980) with the random choice of Manku, Rajagopalan and Lindsay (1999), the
-    one that KLL sketches refine. A merge changes a rank by at most the weight of one number, so the error of ranks
-    after n numbers is at most ``n log2(n / capacity) / (2 capacity)``, and on average much smaller, because the errors
-    cancel. With the default capacity and 10 million numbers that is 0.013 % of the rows, in 3 MiB. With sample weights,
-    and where numbers that were counted meet others, every ``W / capacity``-th part of the total weight W is kept, at up
-    to twice the error. Summaries may be merged in any order; the logarithm in the bound is then larger by 1.
+    This is the scheme of Munro and Paterson (1980) with the random choice of Manku, Rajagopalan and Lindsay (1999),
+    which KLL sketches refine. A merge changes a rank by at most the weight of one number, so the error of ranks after n
+    numbers is at most ``n log2(n / capacity) / (2 capacity)``, and on average much smaller, because the errors cancel.
+    With the default capacity and 10 million numbers that is 0.013 % of the rows, in 3 MiB. With sample weights, and
+    when counted numbers are merged with others, numbers are kept at steps of ``W / capacity`` of the total weight W,
+    with up to twice the error. Summaries can be merged in any order; the logarithm in the bound is then larger by 1.
 
     Examples
     --------
@@ -79,7 +79,7 @@ class QuantileSketch:
         self._pending: list[_Buffer] = []
         self._n_pending = 0
         self._low, self._high = np.inf, -np.inf
-        # The square of a large float64 is finite in extended precision, which most machines have.
+        # In extended precision, which most machines have, squares of large float64 numbers are finite.
         self._moments = np.zeros(3, dtype=np.longdouble)
 
     def update(self, values: FloatArray, sample_weight: FloatArray | None = None) -> None:
@@ -107,7 +107,7 @@ class QuantileSketch:
         self._append(_Buffer(values, 1.0 if weights is None else weights))
 
     def _append(self, part: _Buffer) -> None:
-        """Keep numbers as they are, until there are two buffers of them."""
+        """Append numbers; flush full buffers once there are two of them."""
         self._pending.append(part)
         self._n_pending += len(part.values)
         if self._n_pending < 2 * self.capacity:
@@ -120,30 +120,30 @@ class QuantileSketch:
         self._pending, self._n_pending = [rest] if len(rest.values) else [], len(rest.values)
 
     def _flush(self, buffer: _Buffer) -> None:
-        """Keep a full buffer of numbers on the lowest level; those with few distinct values are counted."""
+        """Push a full buffer to the lowest level; a buffer with few distinct values is counted."""
         buffer = _sorted(buffer)
         n_distinct = 1 + np.count_nonzero(buffer.values[1:] != buffer.values[:-1])
-        self._push(_coalesced(buffer) if n_distinct <= max(self.capacity // 4, LEAST_COUNTED) else buffer, 0)
+        self._push(_coalesced(buffer) if n_distinct <= max(self.capacity // 4, MIN_COUNTED) else buffer, 0)
 
     def _push(self, buffer: _Buffer, level: int) -> None:
-        """Add a sorted buffer to a level; if the level has one already, both become one on the next level."""
+        """Add a sorted buffer to a level; if the level has a buffer already, merge both into the next level."""
         while level in self._levels:
             buffer = self._halved(self._levels.pop(level), buffer)
             level += 1
         self._levels[level] = buffer
 
     def _halved(self, first: _Buffer, second: _Buffer) -> _Buffer:
-        """Merge two buffers; of many distinct values keep `capacity` at equal distances of the running weight."""
+        """Merge two buffers; of many distinct values, keep `capacity` at equal steps of the running weight."""
         equal = (
             isinstance(first.weights, float) and isinstance(second.weights, float) and first.weights == second.weights
         )
         if equal and len(first.values) == len(second.values) == self.capacity:
             self.is_exact = False
             values = np.concatenate([first.values, second.values])
-            values.sort(kind="stable")  # which merges what is sorted
+            values.sort(kind="stable")  # a merge sort, fast on two sorted halves
             return _Buffer(values[int(2.0 * self._offset(first, second)) :: 2].copy(), 2.0 * float(first.weights))
         both = _coalesced(_sorted(_joined([first, second])))
-        if len(both.values) <= max(self.capacity, LEAST_COUNTED):
+        if len(both.values) <= max(self.capacity, MIN_COUNTED):
             return both
         self.is_exact, offset = False, self._offset(first, second)
         running = np.cumsum(both.weights)
@@ -152,16 +152,15 @@ class QuantileSketch:
         return _Buffer(both.values[np.minimum(places, len(both.values) - 1)], float(step))
 
     def _offset(self, first: _Buffer, second: _Buffer) -> float:
-        """Return a number in [0, 1) that depends on the random seed and on the numbers, in whatever order they come."""
-        digests = [blake2b(np.ascontiguousarray(each.values[::HASHED_STEP])).digest() for each in (first, second)]
+        """Return a number in [0, 1) that depends on the random seed and the numbers, but not on their order."""
+        digests = [blake2b(np.ascontiguousarray(each.values[::HASH_STRIDE])).digest() for each in (first, second)]
         digest = blake2b(b"".join(sorted(digests)), digest_size=8, key=str(self.seed).encode()).digest()
         return int.from_bytes(digest, "big") / 2.0**64
 
     def merge(self, other: "QuantileSketch") -> Self:
         """Add the numbers of another sketch of the same capacity, which is not changed; return the sketch itself.
 
-        Merging is commutative and associative within the error of the Notes, and exactly as long as the result is
-        exact.
+        Merging is commutative and associative up to the error in the Notes; exactly, if the result is exact.
         """
         if not isinstance(other, QuantileSketch):
             raise type_error("other", "be a QuantileSketch", other)
@@ -185,8 +184,8 @@ class QuantileSketch:
         distinct, totals = _coalesced(_sorted(_joined(parts)))
         totals = np.asarray(totals)
         if not self.is_exact and np.any(totals != np.floor(totals)):
-            # Numbers stand for others: whole weights let quantiles be those numbers, and not values between them.
-            totals = np.maximum(np.rint(totals * (WHOLE / totals.sum())), 1.0)
+            # Each number represents several: with integer weights, quantiles are these numbers, without interpolation.
+            totals = np.maximum(np.rint(totals * (INTEGER_TOTAL / totals.sum())), 1.0)
         least = min(1.0, totals.min())  # weights may be in any unit
         if distinct[0] != self._low:
             distinct, totals = np.insert(distinct, 0, self._low), np.insert(totals, 0, least)
@@ -238,7 +237,7 @@ def _moments(values: FloatArray, weights: FloatArray | None) -> npt.NDArray[np.l
     scaled = values * unit
     mean = scaled.mean() if weights is None else np.average(scaled, weights=weights)
     scaled -= mean
-    # Not by a product of vectors: BLAS would start threads, which wait in a loop on cores that other columns need.
+    # No dot product: BLAS would start threads, which spin on cores that other columns need.
     np.square(scaled, out=scaled)
     squares = scaled.sum() if weights is None else (weights * scaled).sum()
     total = len(values) if weights is None else weights.sum()

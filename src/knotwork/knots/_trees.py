@@ -1,7 +1,7 @@
 """A regression or classification tree on one column (CART), grown on its distinct values.
 
-Of splits whose reductions of impurity are equal up to rounding, the one at the smallest value is taken: the tree does
-not depend on the order of the rows, and is the same for a row of weight two and two equal rows.
+Of splits with equal reductions of impurity up to rounding, the one at the smallest value is chosen. The tree therefore
+does not depend on the order of the rows, and a row of weight two is the same as two equal rows.
 """
 
 from typing import NamedTuple
@@ -17,16 +17,16 @@ from knotwork.knots._columns import Column, Target
 __all__ = ["grow_tree"]
 
 INFORMATIVE = 1e-13
-"""A split that reduces the sum of squares of the target by less than this share follows rounding errors."""
+"""Minimum reduction of the sum of squares of the target, as a share: smaller ones are rounding errors."""
 
 
 class _Entries(NamedTuple):
-    """Rows summed by value of the column, and by class: in the order of the values.
+    """Rows summed by value of the column and by class, in the order of the values.
 
     Parameters
     ----------
     codes : ndarray of int64, shape (e,)
-        The value of the column, as its place among the distinct values.
+        Index of the column's value among the distinct values.
     outputs : ndarray of int64, shape (e,)
         The class; 0 for numbers.
     sums : ndarray of shape (e,)
@@ -51,7 +51,7 @@ def grow_tree(
     min_samples_leaf: int = 1,
     min_samples_split: int = 2,
 ) -> tuple[npt.NDArray[np.intp], FloatArray]:
-    """Return the splits of a tree: the place of the first distinct value on the right of each, and its gain.
+    """Return the splits of a tree: the index of the first distinct value right of each split, and its gain.
 
     Parameters
     ----------
@@ -60,10 +60,10 @@ def grow_tree(
     target : Target
         The target of all rows of the table.
     max_leaves, max_depth : int, optional
-        Limits of the tree; by default none. With the first, the node whose split reduces the impurity of the whole tree
-        the most is split next.
+        Limits of the tree; by default none. The node whose split reduces the impurity of the tree the most is split
+        first.
     min_samples_leaf, min_samples_split : int
-        Smallest number of rows of a leaf, and of a node that is split. A whole weight is a number of rows.
+        Minimum number of rows of a leaf, and of a node that is split. Integer weights count as numbers of rows.
 
     Notes
     -----
@@ -104,14 +104,14 @@ def _entries(column: Column, target: Target) -> _Entries:
 
 
 def _squares(column: Column, target: Target) -> float:
-    """Return the weighted sum of squares of a target of numbers."""
+    """Return the weighted sum of squares of a regression target."""
     squares = target.values[column.rows] ** 2
     return float(squares.sum() if column.row_weights is None else column.row_weights @ squares)
 
 
 @compiled()
 def _best_split(entries, first, end, n_outputs, is_centred, min_leaf, left, right, reductions):
-    """Return the entry that the right part of a node begins with, and the reduction; -1 if the node has no split.
+    """Return the first entry of the right part of a node, and the reduction; -1 if the node has no split.
 
     `left` and `right` are buffers for the sums of the two parts, `reductions` for those of the splits.
     """
@@ -123,7 +123,7 @@ def _best_split(entries, first, end, n_outputs, is_centred, min_leaf, left, righ
         weight += entries.weights[entry]
         count += entries.counts[entry]
     mean = 0.0
-    if is_centred:  # sums around the mean of the node have no common part that cancels
+    if is_centred:  # sums around the mean of the node avoid cancellation
         mean = right[0] / weight
         right[0] = 0.0
     squares_left, squares_right = 0.0, 0.0
@@ -154,9 +154,9 @@ def _best_split(entries, first, end, n_outputs, is_centred, min_leaf, left, righ
 
 @compiled()
 def _grow(entries, n_outputs, is_centred, limits, least, after, gains):
-    """Fill the splits of a tree and their gains, and return their number."""
+    """Write the splits of a tree and their gains into `after` and `gains`, and return their number."""
     max_leaves, max_depth, min_leaf, min_split = limits
-    nodes = np.empty((max_leaves + 1, 4), dtype=np.int64)  # of each leaf: first entry, end, split, depth
+    nodes = np.empty((max_leaves + 1, 4), dtype=np.int64)  # for each leaf: first entry, end, split, depth
     reductions = np.empty(max_leaves + 1)
     left, right, buffer = np.empty(n_outputs), np.empty(n_outputs), np.empty(len(entries.codes))
     nodes[0, 0], nodes[0, 1], nodes[0, 3] = 0, len(entries.codes), 0
@@ -190,7 +190,7 @@ def _grow(entries, n_outputs, is_centred, limits, least, after, gains):
             weight += entries.weights[entry]
         after[n_leaves - 1] = entries.codes[split]
         gains[n_leaves - 1] = reductions[chosen] / weight
-        # The last leaf takes the place of the one that was split, and its two parts are the last ones.
+        # The last leaf moves to the position of the split leaf, whose two parts are appended.
         nodes[chosen], reductions[chosen] = nodes[n_leaves - 1], reductions[n_leaves - 1]
         nodes[n_leaves - 1, 0], nodes[n_leaves - 1, 1], nodes[n_leaves - 1, 3] = first, split, depth + 1
         nodes[n_leaves, 0], nodes[n_leaves, 1], nodes[n_leaves, 3] = split, end, depth + 1

@@ -15,10 +15,10 @@ from knotwork.study._plan import Plan
 from knotwork.study._provenance import origin
 from knotwork.study._traces import Result
 from knotwork.study._trainer import failure
-from knotwork.study._worker import DATA_ERRORS, Outcome, Prepared, Worker, train_networks
+from knotwork.study._worker import DATA_ERRORS, Prepared, UnitOutcome, Worker, train_networks
 from knotwork.training._spread import MAX_RETRIES, connected
 
-__all__ = ["Cluster", "connected"]
+__all__ = ["RayCluster", "connected"]
 
 QUEUE = 2
 """Units submitted to Ray for each that the cluster can train at once: enough that no worker waits, few enough that the
@@ -36,7 +36,7 @@ class _Submitted(NamedTuple):
 
 @final
 @dataclass(eq=False)
-class Cluster:
+class RayCluster:
     """Trains units on a Ray cluster and records them in this process.
 
     A Ray worker needs neither the data sets nor LightGBM nor the folder of the study. If it dies, Ray runs its unit
@@ -46,7 +46,7 @@ class Cluster:
 
     ray: Any
     worker: Worker
-    finish: Callable[[Unit, Outcome], None]
+    finish: Callable[[Unit, UnitOutcome], None]
     skip: Callable[[str, Exception], None]
     units_per_gpu: int = 2
     _submitted: dict[Any, _Submitted] = field(default_factory=dict)
@@ -93,7 +93,7 @@ class Cluster:
             networks = self.worker.missing(unit.networks)
             if not networks:
                 lock.release()
-                self.finish(unit, Outcome())
+                self.finish(unit, UnitOutcome())
                 return True
             prepared = self.worker.prepare(unit.dataset, [*networks, *siblings(unit, later)])
             fitted = {wanted: prepared.fitted[wanted] for wanted in {wanted_by(network) for network in networks}}

@@ -20,7 +20,7 @@ from knotwork.study._networks import NetworkSpec, Unit, expand, fold_and_size, g
 from knotwork.study._plan import Plan, load_plan
 from knotwork.study._records import CONSOLIDATED, consolidate, inspect_manifests, manifest_paths, write_manifest
 from knotwork.study._traces import TRACES
-from knotwork.study._worker import DATA_ERRORS, POLL, Outcome, Progress, Worker
+from knotwork.study._worker import DATA_ERRORS, POLL, Progress, UnitOutcome, Worker
 from knotwork.training._engine import resolve_device
 from knotwork.training._progress import EpochReport, Reporter
 
@@ -55,7 +55,7 @@ class RunSummary:
     seconds: float = 0.0
     unavailable: dict[str, str] = field(default_factory=dict)
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: UnitOutcome) -> None:
         """Add the counts of a unit."""
         self.n_ok += outcome.n_ok
         self.n_failed += outcome.n_failed
@@ -138,7 +138,7 @@ def run(
         remove_leftovers(folder / name)
     worker = Worker(plan, folder, device, retry_failed, n_jobs)
     with _cluster(engine, address) as ray:
-        return _Run(plan, worker, report, progress, ray, units_per_gpu, tuple(only), by_fold).train()
+        return _StudyRun(plan, worker, report, progress, ray, units_per_gpu, tuple(only), by_fold).train()
 
 
 def prepare_plan(
@@ -178,7 +178,7 @@ def prepare_plan(
     5
     """
     plan, folder = _read_arguments(plan, out)
-    return _Run(plan, Worker(plan, folder, n_jobs=n_jobs), report).prepare()
+    return _StudyRun(plan, Worker(plan, folder, n_jobs=n_jobs), report).prepare()
 
 
 def _read_arguments(plan: Plan | str | PathLike[str], out: str | PathLike[str]) -> tuple[Plan, Path]:
@@ -197,7 +197,7 @@ def _cluster(engine: str, address: str | None) -> AbstractContextManager[Any]:
 
 
 @dataclass(eq=False)
-class _Run:
+class _StudyRun:
     """One call of `run` or `prepare_plan`."""
 
     plan: Plan
@@ -249,7 +249,7 @@ class _Run:
                 self._skip(name, error)
                 continue
             n_failed = sum(isinstance(fitted[wanted_by(network)], str) for network in networks)
-            self.summary.add(Outcome(n_ok=len(networks) - n_failed, n_failed=n_failed))
+            self.summary.add(UnitOutcome(n_ok=len(networks) - n_failed, n_failed=n_failed))
             self.summary.n_networks += len(networks)
             failed = f", {n_failed} FAILED" if n_failed else ""
             self._say(f"{name}: {len(networks) - n_failed} networks are prepared{failed}")
@@ -313,7 +313,7 @@ class _Run:
         ends = np.cumsum([0, *(len(unit.networks) for unit in pending)]) / sum(len(unit.networks) for unit in pending)
         with nullcontext(None) if self.progress is None else self.progress() as report:
             for place, unit in enumerate(pending):
-                outcome = Outcome()
+                outcome = UnitOutcome()
                 part = None if report is None else partial(_pass_on, report, place, ends)
                 try:
                     if unit.dataset not in self.summary.unavailable:
@@ -329,11 +329,11 @@ class _Run:
 
     def _work_on_cluster(self, pending: list[Unit]) -> list[Unit]:
         """Train units on a Ray cluster, and return those that another process works on."""
-        from knotwork.study._ray_engine import Cluster  # noqa: PLC0415 - only this engine needs it
+        from knotwork.study._ray_engine import RayCluster  # noqa: PLC0415 - only this engine needs it
 
-        return Cluster(self.ray, self.worker, self._finish, self._skip, self.units_per_gpu).work(pending)
+        return RayCluster(self.ray, self.worker, self._finish, self._skip, self.units_per_gpu).work(pending)
 
-    def _finish(self, unit: Unit, outcome: Outcome) -> None:
+    def _finish(self, unit: Unit, outcome: UnitOutcome) -> None:
         """Count and report a finished unit."""
         self.n_done += 1
         self.summary.add(outcome)

@@ -12,7 +12,7 @@ from knotwork.study._folder import PREPARING
 from knotwork.study._plan import Plan
 from knotwork.study._records import RecordIndex, check_manifests, inspect_manifests, manifest_paths
 
-__all__ = ["Line", "StudyStatus", "plan_lines", "study_status", "written"]
+__all__ = ["BackboneEstimate", "StudyStatus", "backbone_estimates", "study_status", "written"]
 
 Place = tuple[str, str | None, int | None]
 """Backbone, its tokens, and size of a network."""
@@ -99,7 +99,7 @@ def _rates(frame: pd.DataFrame, by: list[str]) -> dict[tuple[object, ...], float
 
 
 @dataclass(frozen=True)
-class Line:
+class BackboneEstimate:
     """The networks of a plan with one backbone, and the estimate of their time; None without records."""
 
     backbone: str
@@ -107,7 +107,7 @@ class Line:
     seconds: float | None
 
 
-def plan_lines(plan: Plan, out: str | PathLike[str] | None = None) -> list[Line]:
+def backbone_estimates(plan: Plan, out: str | PathLike[str] | None = None) -> list[BackboneEstimate]:
     """Return a line for each backbone of a plan, with estimates from the records of the study in `out`."""
     frame = None if out is None else RecordIndex(Path(out).expanduser()).refresh().frame()
     lines = []
@@ -123,7 +123,7 @@ def plan_lines(plan: Plan, out: str | PathLike[str] | None = None) -> list[Line]
                 for _ in range(len(plan.trained_folds) * plan.n_seeds * len(plan.variant_names))
             ]
             seconds = _estimate_seconds(places, frame) if None not in rows else None
-        lines.append(Line(choice.title, plan.n_networks // len(plan.backbones), seconds))
+        lines.append(BackboneEstimate(choice.title, plan.n_networks // len(plan.backbones), seconds))
     return lines
 
 

@@ -170,13 +170,13 @@ def verify(
     check_int(sample, "sample", minimum=1)
     check_int(random_seed, "random_seed", minimum=0)
     check_bool(alone, "alone")
-    settings = _Settings(resolve_device(device), alone, progress)
+    settings = _RetrainSettings(resolve_device(device), alone, progress)
     given = plan if plan is None or isinstance(plan, Plan) else load_plan(plan)
     index = open_study(out)
     plans = _plans_of(index, given)
     records = _records_of(index, given, only)
     drawn = np.random.default_rng(random_seed).choice(len(records), size=min(sample, len(records)), replace=False)
-    lines: list[_Line] = []
+    lines: list[_RecordVerdict] = []
     interrupted = False
     try:
         for line in _lines(index, plans, records.iloc[drawn], settings):
@@ -185,12 +185,12 @@ def verify(
                 report(f"[{len(lines)}/{len(drawn)}] {line.sentence}")
     except KeyboardInterrupt:
         interrupted = True
-    table = pd.DataFrame([line.columns for line in lines], columns=[*_Line.IDENTITY, *_Line.RESULTS])
+    table = pd.DataFrame([line.columns for line in lines], columns=[*_RecordVerdict.IDENTITY, *_RecordVerdict.RESULTS])
     return Verification(table, len(records), _notes(lines), interrupted)
 
 
 @dataclass(frozen=True)
-class _Settings:
+class _RetrainSettings:
     """Settings of `verify` that affect training."""
 
     device: torch.device
@@ -199,7 +199,7 @@ class _Settings:
 
 
 @dataclass(frozen=True)
-class _Line:
+class _RecordVerdict:
     """The verdict on one record; `differing` has what differs between the recorded machine and this one."""
 
     record: Mapping[str, Any]
@@ -277,8 +277,8 @@ def _records_of(index: RecordIndex, given: Plan | None, only: Sequence[str]) -> 
 
 
 def _lines(
-    index: RecordIndex, plans: Mapping[str, Plan | str], sample: pd.DataFrame, settings: _Settings
-) -> Iterator[_Line]:
+    index: RecordIndex, plans: Mapping[str, Plan | str], sample: pd.DataFrame, settings: _RetrainSettings
+) -> Iterator[_RecordVerdict]:
     """Train the networks of a sample again, one data set after the other, and yield the verdicts."""
     order = ["plan", "dataset", "backbone", "stack", "key"]
     for names, rows in sample.sort_values(order).groupby(["plan_hash", "dataset"], sort=False):
@@ -286,12 +286,12 @@ def _lines(
         records = [{str(name): value for name, value in row.items()} for row in rows.to_dict("records")]
         plan = plans.get(plan_hash, "the folder has no list of the networks of its plan")
         if isinstance(plan, str):
-            yield from (_Line(record, "not retrained", plan) for record in records)
+            yield from (_RecordVerdict(record, "not retrained", plan) for record in records)
             continue
         try:
             retraining = _Retraining(plan, dataset, index, settings)
         except DATA_ERRORS as error:
-            yield from (_Line(record, "not retrained", str(error)) for record in records)
+            yield from (_RecordVerdict(record, "not retrained", str(error)) for record in records)
             continue
         yield from map(retraining.line, records)
 
@@ -299,7 +299,7 @@ def _lines(
 class _Retraining:
     """Trains networks of one plan and data set again."""
 
-    def __init__(self, plan: Plan, dataset: str, index: RecordIndex, settings: _Settings) -> None:
+    def __init__(self, plan: Plan, dataset: str, index: RecordIndex, settings: _RetrainSettings) -> None:
         self.plan, self.index, self.settings = plan, index, settings
         self.data = load_data(plan, dataset)
         table = self.data.table
@@ -308,22 +308,22 @@ class _Retraining:
         self.fitted: dict[Wanted, Fitted | str] = {}
         self.trained: tuple[list[NetworkSpec], dict[NetworkSpec, Result]] = [], {}
 
-    def line(self, record: Mapping[str, Any]) -> _Line:
+    def line(self, record: Mapping[str, Any]) -> _RecordVerdict:
         """Return the verdict on a record."""
         network = self.networks.get(record["key"])
         if network is None:
             changed = record["data_sha256"] != self.data.identity.sha256
             reason = f"data set {self.data.name!r} has changed" if changed else "its key has changed with the library"
-            return _Line(record, "not retrained", f"{reason} since it was recorded")
+            return _RecordVerdict(record, "not retrained", f"{reason} since it was recorded")
         fitted = self._fit([network])[wanted_by(network)]
         if isinstance(fitted, str):
-            return _Line(record, "not retrained", _last_line(fitted))
+            return _RecordVerdict(record, "not retrained", _last_line(fitted))
         differing = differences(record, self._environment(network, fitted), supervised=network.encoding.kind.supervised)
         is_same = differing.keys() <= {"source"} and not self.settings.alone
         stack = self._stack(record) if is_same else None
         result = self._train(stack or [network])[network]
         if result.row["status"] != "ok":
-            return _Line(record, "not retrained", f"training failed here: {_last_line(result.row['error'])}")
+            return _RecordVerdict(record, "not retrained", f"training failed here: {_last_line(result.row['error'])}")
         line = _compared(record, result.row, noise=None)
         if line.verdict != "equal":
             is_exact = stack is not None and not differing and self._is_deterministic(stack, network, result)
@@ -411,7 +411,9 @@ def _scores(row: Mapping[str, Any]) -> dict[str, float]:
     return {name: float(row[name]) for name in names if name in row and pd.notna(row[name])}
 
 
-def _compared(record: Mapping[str, Any], row: Mapping[str, Any], *, noise: Mapping[str, float] | None) -> _Line:
+def _compared(
+    record: Mapping[str, Any], row: Mapping[str, Any], *, noise: Mapping[str, float] | None
+) -> _RecordVerdict:
     """Compare a record with the row of a network that was trained again.
 
     `noise` has the largest difference of each score that is allowed; if it is None, every bit must be the same.
@@ -432,7 +434,7 @@ def _compared(record: Mapping[str, Any], row: Mapping[str, Any], *, noise: Mappi
     else:
         verdict, reason = "within noise" if gaps[worst] <= limits[worst] else "different", ""
     allowed = 0.0 if noise is None else limits[worst]
-    return _Line(record, verdict, reason, worst, recorded[worst], now.get(worst, math.nan), allowed)
+    return _RecordVerdict(record, verdict, reason, worst, recorded[worst], now.get(worst, math.nan), allowed)
 
 
 def _unequal(record: Mapping[str, Any], row: Mapping[str, Any], names: Sequence[str], rounding: float = 0.0) -> str:
@@ -450,7 +452,7 @@ def _last_line(error: str) -> str:
     return lines[-1].partition(": ")[2] or lines[-1]
 
 
-def _notes(lines: Sequence[_Line]) -> tuple[str, ...]:
+def _notes(lines: Sequence[_RecordVerdict]) -> tuple[str, ...]:
     """Return sentences on what differs between the recorded machine and this one."""
     counts = Counter((name, *both) for line in lines for name, both in line.differing.items())
     missing = sorted({name for name, before, _ in counts if before == UNKNOWN})

@@ -21,7 +21,7 @@ from knotwork.study._traces import Result, write_traces
 from knotwork.study._trainer import UnitTrainer
 from knotwork.training._progress import Reporter
 
-__all__ = ["DATA_ERRORS", "POLL", "Outcome", "Prepared", "Worker", "train_networks"]
+__all__ = ["DATA_ERRORS", "POLL", "Prepared", "UnitOutcome", "Worker", "train_networks"]
 
 DATA_ERRORS = (ArgumentError, ColumnError, DatasetMismatchError, DatasetUnavailableError)
 """Errors that make a data set unavailable: it is skipped, and the others are trained."""
@@ -34,7 +34,7 @@ Progress = Callable[[], AbstractContextManager[Reporter]]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class UnitOutcome:
     """The outcome of work on a unit: whether another process works on it, and the numbers of new records."""
 
     is_busy: bool = False
@@ -118,7 +118,7 @@ class Worker:
             time.sleep(POLL)
         return lock
 
-    def work(self, unit: Unit, *, siblings: Iterable[NetworkSpec] = (), report: Reporter | None = None) -> Outcome:
+    def work(self, unit: Unit, *, siblings: Iterable[NetworkSpec] = (), report: Reporter | None = None) -> UnitOutcome:
         """Train and record the missing networks of a unit; nothing is recorded if this is interrupted.
 
         The encodings of `siblings`, later networks on the same data set, are fitted together with those of the unit, so
@@ -126,17 +126,17 @@ class Worker:
         """
         lock = claim(self.out / "locks", unit.slot)
         if lock is None:
-            return Outcome(is_busy=True)
+            return UnitOutcome(is_busy=True)
         with lock:
             networks = self.missing(unit.networks)
             if not networks:
-                return Outcome()
+                return UnitOutcome()
             started = time.time()
             prepared = self.prepare(unit.dataset, [*networks, *siblings])
             results = train_networks(self.plan, prepared, networks, device=self.device, report=report)
             return self.record(unit, networks, results, started=started)
 
-    def record(self, unit: Unit, networks: list[NetworkSpec], results: list[Result], *, started: float) -> Outcome:
+    def record(self, unit: Unit, networks: list[NetworkSpec], results: list[Result], *, started: float) -> UnitOutcome:
         """Record the results of networks of a unit; `started` is the time of the start in seconds since 1970.
 
         Traces are written before the record, so that a recorded network always has its traces.
@@ -147,7 +147,7 @@ class Worker:
         rows = [result.row for result in results]
         write_records(self.out, name, _complete_rows(self.plan, identity, networks, rows, started=started))
         n_ok = sum(row["status"] == "ok" for row in rows)
-        return Outcome(n_ok=n_ok, n_failed=len(rows) - n_ok)
+        return UnitOutcome(n_ok=n_ok, n_failed=len(rows) - n_ok)
 
 
 def _preparation_slot(name: str) -> str:
