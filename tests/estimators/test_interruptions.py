@@ -97,15 +97,15 @@ def test_an_ensemble_is_that_of_the_epochs_so_far(monkeypatch, kind, effort):
 
 
 def test_ctrl_c_while_the_next_stack_is_set_up_keeps_the_one_before(monkeypatch):
-    original, built = engine.TrainingStack.__init__, []
+    original, built = engine.starting_states, []
 
-    def build(self, *given, **settings):
+    def build(*given, **settings):
         built.append(1)
         if len(built) == 2:
             raise KeyboardInterrupt
-        original(self, *given, **settings)
+        return original(*given, **settings)
 
-    monkeypatch.setattr(engine.TrainingStack, "__init__", build)
+    monkeypatch.setattr(engine, "starting_states", build)
     model = kw.TabularRegressor(effort="balanced", random_state=0, device="cpu").fit(X, y)
     assert model.trained_.interrupted
     assert [np.isfinite(each["score"]) for each in model.candidates_] == [True, False, False]

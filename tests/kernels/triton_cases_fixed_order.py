@@ -16,9 +16,10 @@ from knotwork._kernels.dropout import Noise
 from knotwork._kernels.encoding import LOCAL, NORMALISED, TAILS, Knots, StackPart, encode
 from knotwork._kernels.fixed_order import add_bias, look_up, product, row_sums
 from knotwork.nn._backbones import MLPConfig, ResNetConfig
+from knotwork.training import _state
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import train
-from knotwork.training._stack import TrainingStack
+from knotwork.training._job import StackJob
 from tests.kernels.cases import DEVICE, GPU, combinations
 from tests.training.cases import make_member, make_table
 
@@ -159,8 +160,9 @@ BACKBONES = {"mlp": MLPConfig(widths=(20, 12)), "resnet": ResNetConfig(width=12,
 def test_a_member_is_the_same_alone_and_in_a_stack(name, task, place, monkeypatch):
     """The engine's path for a GPU; in the interpreter, tensors are those of the CPU."""
     if not GPU:
-        monkeypatch.setattr(TrainingStack, "is_split", False)
-        monkeypatch.setattr(TrainingStack, "parts", lambda stack: [stack])
+        monkeypatch.setattr(StackJob, "members_alone", False)
+        monkeypatch.setattr(_state, "MEMBERS_PER_PART", 3)
+        monkeypatch.setattr(_state, "VALUES_PER_PART", 1 << 40)
     table = make_table(task, n=80)
     settings = {"max_epochs": 2, "batch_size": 32, "learning_rate": 1e-2, "knot_warmup": 1, "metric": "reported"}
     config = TrainingConfig(**settings, reproducible=True)

@@ -3,9 +3,14 @@
 from dataclasses import replace
 
 import numpy as np
+import torch
 
 from knotwork.encoders import METHOD_TABLE, Encoding
-from knotwork.training._members import Member, TrainingTable
+from knotwork.training._job import StackJob
+from knotwork.training._members import DeviceTable, Member, TrainingTable
+from knotwork.training._network import build_network
+from knotwork.training._stack import TrainingStack
+from knotwork.training._state import StackState
 
 
 def make_table(task="regression", n=260, *, n_categorical=1, seed=0, n_classes=3, weights=None):
@@ -52,3 +57,11 @@ def make_member(table, method="BS-Q", size=7, seed=0, *, fold=0, n_valid=50, n_t
     encoder = Encoding(method, size if kind.has_size else None).start.encoder()
     encoder.fit(table.numbers[train], table.target[train])
     return Member(train, valid, encoder.blocks_, kind.learnable, seed, **{"embedding": kind.embedding, **settings})
+
+
+def make_stack(table, members, backbone, config, **settings):
+    """A stack of members before training, on the CPU; `settings` are those of `build_network`."""
+    data = DeviceTable.from_table(table, torch.device("cpu"))
+    network = build_network(table, members, backbone, units=data.units, **settings)
+    job = StackJob(table, data, backbone, config)
+    return TrainingStack(job, StackState.start(job, members, network))

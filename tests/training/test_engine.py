@@ -15,9 +15,8 @@ from knotwork.nn._backbones import FTTransformerConfig, MLPConfig, RealMLPConfig
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import train
 from knotwork.training._members import DeviceTable
-from knotwork.training._stack import TrainingStack
 from tests.kernels.cases import combinations
-from tests.training.cases import MIXED, make_member, make_mixed, make_table
+from tests.training.cases import MIXED, make_member, make_mixed, make_stack, make_table
 
 SMALL = {
     "mlp": MLPConfig(widths=(16, 8), dropout=0.0),
@@ -211,7 +210,7 @@ class PlainTransformer(nn.Module):
 def plain_training(table, member, backbone, config, categories):  # noqa: PLR0912, PLR0915 - one loop, as one writes it
     """Train one network the ordinary way: module, AdamW, ReduceLROnPlateau, best score, early stopping."""
     data = DeviceTable.from_table(table, torch.device("cpu"))
-    network = TrainingStack(table, data, [member], backbone, config, categories=categories).network
+    network = make_stack(table, [member], backbone, config, categories=categories).state.network
     encoding, net = PlainEncoding(network), network.backbone
     if backbone.name == "mlp":
         layers = [plain_linear(net.first)]
@@ -497,8 +496,8 @@ def test_members_that_leave_change_nothing_for_the_others(name, monkeypatch):
     members = [make_member(table, method, seed=place, fold=place % 5) for place, method in enumerate(MIXED)]
     rate = {"realmlp": 0.1, "tabm": 3e-2}.get(name, 1e-2)  # enough for many members to stop
     config = replace(FAST, max_epochs=20, learning_rate=rate, patience=3)
-    results, drops, drop = [], [], engine.TrainingStack.drop
-    monkeypatch.setattr(engine.TrainingStack, "drop", lambda stack: (drops.append(steps), drop(stack)))
+    results, drops, drop = [], [], engine._RunningStack._drop_stopped
+    monkeypatch.setattr(engine._RunningStack, "_drop_stopped", lambda stack: (drops.append(steps), drop(stack)))
     for steps in (0.01, 1e9):
         monkeypatch.setattr(engine, "DROP_STEPS", {"cpu": steps})
         results.append(train(table, members, SMALL[name], config, device="cpu"))

@@ -10,8 +10,7 @@ from knotwork.nn import InteractionConfig
 from knotwork.nn._backbones import FTTransformerConfig, MLPConfig, RealMLPConfig
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import plan_stacks, train
-from knotwork.training._network import matrices
-from knotwork.training._stack import build_network
+from knotwork.training._network import build_network, matrices
 from tests.training.cases import make_member, make_table
 
 CONFIG = TrainingConfig(max_epochs=4, batch_size=64)
@@ -47,7 +46,7 @@ def test_members_train_together_as_alone(backbone):
         alone = train(table, [member], backbone, CONFIG, device="cpu")
         np.testing.assert_allclose(together.histories[place].score, alone.histories[0].score, rtol=1e-4, atol=1e-4)
         np.testing.assert_allclose(outputs[place], alone.outputs(table.numbers, table.codes)[0], rtol=1e-3, atol=1e-3)
-        kept = together.keep([place]).outputs(table.numbers, table.codes)[0]
+        kept = together.take([place]).outputs(table.numbers, table.codes)[0]
         np.testing.assert_allclose(kept, outputs[place], rtol=1e-5, atol=1e-5)
 
 

@@ -8,8 +8,7 @@ from knotwork.nn._backbones import MLPConfig, RealMLPConfig
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import train
 from knotwork.training._members import TrainingTable
-from knotwork.training._network import D_CATEGORY, MOST_ONE_HOT, keep_members
-from knotwork.training._stack import build_network
+from knotwork.training._network import D_CATEGORY, MOST_ONE_HOT, build_network, take_members
 from tests.training.cases import make_member, make_table
 
 CARDINALITIES = (4, 3, MOST_ONE_HOT + 1, 2, MOST_ONE_HOT, 1)
@@ -84,8 +83,7 @@ def test_members_leave_without_a_change_of_the_one_hot_columns():
         _, network = make_network("mixed", n_members)
         before = inputs_from(network, codes)
         index = torch.tensor([0, 2])
-        keep_members(network, index)
-        torch.testing.assert_close(inputs_from(network, codes), before[index])
+        torch.testing.assert_close(inputs_from(take_members(network, index), codes), before[index])
 
 
 @pytest.mark.parametrize("backbone", [MLPConfig(widths=(16,)), RealMLPConfig(widths=(16,))])

@@ -13,6 +13,7 @@ from sklearn import metrics
 
 from knotwork.errors import ArgumentError, ColumnError
 from knotwork.training import OBJECTIVES, Objective, TrainingConfig, train
+from knotwork.training._job import validation_scores
 from knotwork.training._members import TrainingTable
 from knotwork.training._objective import all_predictions, column_units, target_units
 from knotwork.training._objectives import (
@@ -28,7 +29,6 @@ from knotwork.training._objectives import (
     make_objective,
     objective_from_json,
 )
-from knotwork.training._stack import validation_scores
 from tests.training.cases import make_member, make_table
 
 RNG = np.random.default_rng(0)

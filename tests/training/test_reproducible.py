@@ -12,7 +12,7 @@ from knotwork.nn._backbones import FTTransformerConfig, MLPConfig, RealMLPConfig
 from knotwork.nn._stack import StackEncoding
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import _check_reproducible, train
-from knotwork.training._stack import build_network
+from knotwork.training._network import build_network
 from tests.training.cases import make_member, make_mixed, make_table
 
 CONFIG = TrainingConfig(
@@ -81,6 +81,17 @@ def test_weights_schedules_and_averages_have_the_same_bits():
     ]
     together = train(table, members, BACKBONES["mlp"], config, device="cpu")
     alone = train(table, members[1:2], BACKBONES["mlp"], config, device="cpu")
+    assert_same(numbers(alone, 0, table), numbers(together, 1, table))
+
+
+def test_resumed_members_have_the_same_bits():
+    table = make_table(weights=np.random.default_rng(0).uniform(size=260))
+    members = [make_member(table, "BS-Grad-U", seed=place, fold=place) for place in range(3)]
+    config = replace(CONFIG, max_epochs=2)
+    first = train(table, members, BACKBONES["realmlp"], config, device="cpu")
+    together = train(table, members, BACKBONES["realmlp"], config, device="cpu", start=first)
+    alone = train(table, members[1:2], BACKBONES["realmlp"], config, device="cpu", start=first.take([1]))
+    assert [history.epochs for history in together.histories] == [4, 4, 4]
     assert_same(numbers(alone, 0, table), numbers(together, 1, table))
 
 

@@ -76,7 +76,7 @@ def test_kept_members_predict_as_before():
     trained = train(table, members, NETWORK, CONFIG, device="cpu")
     before = trained.outputs(table.numbers, table.codes)
     for places in ([0, 4], [1], [2, 3], [0, 1, 2, 3, 4]):
-        kept = trained.keep(places)
+        kept = trained.take(places)
         for place, outputs in zip(places, kept.outputs(table.numbers, table.codes), strict=True):
             np.testing.assert_allclose(outputs, before[place], rtol=1e-5, atol=1e-6)
         assert [history.loss[0] for history in kept.histories] == [trained.histories[p].loss[0] for p in places]

@@ -10,10 +10,9 @@ from knotwork.nn import FTTransformerConfig, MLPConfig, RealMLPConfig, ResNetCon
 from knotwork.nn._smoothness import difference_penalty, differences
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import plan_stacks, train
-from knotwork.training._members import DeviceTable, TrainingTable
+from knotwork.training._members import TrainingTable
 from knotwork.training._network import block_weights
-from knotwork.training._stack import TrainingStack
-from tests.training.cases import make_member, make_table
+from tests.training.cases import make_member, make_stack, make_table
 
 ADDITIVE = MLPConfig(widths=(), dropout=0.0)
 QUICK = TrainingConfig(
@@ -73,7 +72,7 @@ BACKBONES = [
 def gradients(stack):
     """Return the gradients of a step, without taking it."""
     kept = {}
-    stack.optimiser.step = lambda grads, *_: kept.update(grads=grads)
+    stack.state.optimiser.step = lambda grads, *_: kept.update(grads=grads)
     stack._begin()
     stack._step()
     return kept["grads"]
@@ -83,17 +82,17 @@ def gradients(stack):
 @pytest.mark.parametrize("method", ["BS-Grad-Q", "IS-Q", "PLE-Q+L4x"])
 def test_a_step_adds_the_gradient_of_the_definition(backbone, method):
     table = make_table()
-    data, member = DeviceTable.from_table(table, torch.device("cpu")), make_member(table, method)
+    member = make_member(table, method)
     strengths = (0.0, 0.5, 2.0)
     config = TrainingConfig(smoothness=strengths)
-    smooth = TrainingStack(table, data, [member], backbone, config)
-    plain = TrainingStack(table, data, [member], backbone, replace(config, smoothness=0.0))
-    encoding, weights = smooth.network.encoding, block_weights(smooth.network, backbone)
+    smooth = make_stack(table, [member], backbone, config)
+    plain = make_stack(table, [member], backbone, replace(config, smoothness=0.0))
+    encoding, weights = smooth.state.network.encoding, block_weights(smooth.state.network, backbone)
     [part] = encoding.layout.parts
     breaks = encoding.spacings()[0].detach()
     rows = differences(breaks, encoding.n_knots, kind=part.kind, degree=part.degree, order=2).float()
     total = (torch.tensor(strengths) * difference_penalty(weights, rows)).sum()
-    expected = torch.autograd.grad(total, list(smooth.network.parameters()), allow_unused=True)
+    expected = torch.autograd.grad(total, list(smooth.state.network.parameters()), allow_unused=True)
     assert any(grad is not None and grad.abs().sum() > 0 for grad in expected)
     for with_it, without, part_of in zip(gradients(smooth), gradients(plain), expected, strict=True):
         if with_it is not None:

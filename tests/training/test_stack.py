@@ -16,11 +16,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from knotwork._kernels.adamw import AdamW
 from knotwork.encoders import Embedding
 from knotwork.training._config import TrainingConfig
-from knotwork.training._members import DeviceTable
-from knotwork.training._network import matrices
-from knotwork.training._stack import RateGroup, Schedule, TrainingStack
+from knotwork.training._network import matrices, rate_groups
+from knotwork.training._stack import TrainingStack
+from knotwork.training._state import RateGroup, Schedule
 from tests.kernels.cases import combinations
-from tests.training.cases import make_mixed, make_table
+from tests.training.cases import make_mixed, make_stack, make_table
 from tests.training.test_engine import FAST, SMALL
 
 CONFIG = replace(TrainingConfig.paper(), max_epochs=60)
@@ -154,9 +154,8 @@ def test_from_the_second_call_on_nothing_is_refused(name, goal):
     embedding = Embedding(4, relu=True, raw=True) if metric == "log_loss" else None
     members = [replace(member, embedding=embedding) for member in make_mixed(table)]
     members.sort(key=lambda member: str(member.kinds))
-    data = DeviceTable.from_table(table, torch.device("cpu"))
-    stack = TrainingStack(table, data, members, SMALL[name], replace(FAST, metric=metric))
-    assert any(part.features for part in stack.network.encoding.layout.parts)
+    stack = make_stack(table, members, SMALL[name], replace(FAST, metric=metric))
+    assert any(part.features for part in stack.state.network.encoding.layout.parts)
     for work in (stack.begin, stack.step, stack.finish):
         work()
         with Refused() as refused:
@@ -175,10 +174,9 @@ def test_from_the_second_call_on_nothing_is_refused(name, goal):
 def test_cycles_and_averages_can_be_captured(name, task):
     table = make_table(task)
     members = sorted(make_mixed(table), key=lambda member: str(member.kinds))
-    data = DeviceTable.from_table(table, torch.device("cpu"))
     config = replace(FAST, schedule="cycles", weight_average=0.9, label_smoothing=0.1, patience=None)
-    stack = TrainingStack(table, data, members, SMALL[name], config, categories="mixed")
-    assert stack.averages
+    stack = make_stack(table, members, SMALL[name], config, categories="mixed")
+    assert stack.state.averages
     for work in (stack.begin, stack.step, stack.finish):
         work()
         with Refused() as refused:
@@ -189,28 +187,50 @@ def test_cycles_and_averages_can_be_captured(name, task):
 def test_validation_with_averages_restores_the_weights():
     table = make_table()
     members = sorted(make_mixed(table), key=lambda member: str(member.kinds))
-    data = DeviceTable.from_table(table, torch.device("cpu"))
-    stack = TrainingStack(table, data, members, SMALL["resnet"], replace(FAST, weight_average=0.9))
-    for parameter in matrices(stack.network):  # as on a GPU, where weights are rounded copies of their masters
+    made = make_stack(table, members, SMALL["resnet"], replace(FAST, weight_average=0.9, knot_warmup=0))
+    job, state = made.job, made.state
+    for parameter in matrices(state.network):  # as on a GPU, where weights are rounded copies of their masters
         parameter.data = parameter.data.bfloat16()
-    parameters = list(stack.network.parameters())
-    stack.optimiser = AdamW(parameters, decays=[0.0] * len(parameters), groups=[0] * len(parameters))
-    stack.groups = [RateGroup()]
-    stack._make_buffers()
+    parameters = list(state.network.parameters())
+    groups = rate_groups(state.network, SMALL["resnet"], FAST.knot_rate)[1]
+    optimiser = AdamW(parameters, decays=[0.0] * len(parameters), groups=groups)
+    stack = TrainingStack(job, replace(state, optimiser=optimiser))
     stack.begin()
     for _ in range(stack.n_steps):
         stack.step()
     before = [parameter.detach().clone() for parameter in parameters]
     stack.finish()
-    for parameter, old, average in zip(parameters, before, stack.averages, strict=True):
+    for parameter, old, average in zip(parameters, before, state.averages, strict=True):
         assert torch.equal(parameter, old)
         assert average.dtype == torch.float32
         assert not torch.equal(average, old.float())
+
+
+def tensors_of(state):
+    """All tensors of a state with an axis of members."""
+    optimiser, network = state.optimiser, state.network
+    moments = [*optimiser.masters, *optimiser._first, *optimiser._second, optimiser.steps.T]
+    kept = [*state.averages, *state.best, *network.parameters(), network.encoding.breaks, network.encoding.low]
+    return [*state.members, *state.units, *state.schedule, *moments, *kept]
+
+
+def test_a_state_that_is_taken_shares_nothing_with_the_other():
+    table = make_table(weights=np.linspace(1, 2, 260))
+    members = sorted(make_mixed(table), key=lambda member: str(member.kinds))
+    stack = make_stack(table, members, SMALL["resnet"], replace(FAST, weight_average=0.9, smoothness=1.0))
     index = torch.arange(0, len(members), 2)
-    stack.schedule.alive.copy_(torch.arange(len(members)) % 2 == 0)
-    averages = [average[index] for average in stack.averages]
-    stack.drop()
-    assert all(torch.equal(*pair) for pair in zip(stack.averages, averages, strict=True))
+    taken = TrainingStack(stack.job, stack.state.take(index))
+    before = [values.clone() for values in tensors_of(stack.state)]
+    for trained, other in ((taken, stack), (stack, taken)):
+        unchanged = [values.clone() for values in tensors_of(other.state)]
+        trained.begin()
+        for _ in range(trained.n_steps):
+            trained.step()
+        trained.finish()
+        assert all(map(torch.equal, tensors_of(other.state), unchanged))
+    assert not all(map(torch.equal, tensors_of(stack.state), before))
+    for values, whole in zip(tensors_of(taken.state), tensors_of(stack.state), strict=True):
+        torch.testing.assert_close(values, whole[index], rtol=1e-4, atol=1e-4)
 
 
 def test_refused_operations_are_detected():

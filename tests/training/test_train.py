@@ -46,14 +46,14 @@ def test_running_out_of_memory_halves_the_stack(monkeypatch):
     table = make_table()
     members = [make_member(table, "BS-Q", seed=seed) for seed in range(5)]
     whole = run(table, members)
-    build = engine.TrainingStack
+    start = engine.starting_states
 
-    def small(table, data, members, *rest, **settings):
+    def small(job, members, *rest, **settings):
         if len(members) > 2:
             raise torch.OutOfMemoryError("too much")
-        return build(table, data, members, *rest, **settings)
+        return start(job, members, *rest, **settings)
 
-    monkeypatch.setattr(engine, "TrainingStack", small)
+    monkeypatch.setattr(engine, "starting_states", small)
     parts = run(table, members)
     assert sorted(len(piece.places) for piece in parts.pieces) == [1, 2, 2]
     same(whole, parts)
@@ -61,7 +61,7 @@ def test_running_out_of_memory_halves_the_stack(monkeypatch):
     def never(*arguments, **settings):
         raise torch.OutOfMemoryError("too much")
 
-    monkeypatch.setattr(engine, "TrainingStack", never)
+    monkeypatch.setattr(engine, "starting_states", never)
     with pytest.raises(torch.OutOfMemoryError):
         run(table, members)
 
@@ -125,7 +125,7 @@ class Clock:
         monkeypatch.setattr(engine, "_train_part", self.epoch)
 
     def epoch(self, stack, *others):
-        self.last = self.seconds[stack.network.encoding.layout.size]
+        self.last = self.seconds[stack.state.network.encoding.layout.size]
         self.now += self.last
         return self.train(stack, *others)
 
@@ -207,7 +207,7 @@ def test_otherwise_every_stack_has_an_epoch(monkeypatch):
         assert [history.epochs for history in trained.histories] == epochs
         assert [history.best_epoch for history in trained.histories] == epochs
         assert trained.interrupted
-        assert len(trained.keep([0]).outputs(table.numbers, table.codes)) == 1
+        assert len(trained.take([0]).outputs(table.numbers, table.codes)) == 1
     enough = run(table, members, replace(CONFIG, time_limit=1e6), ensemble=True)
     assert [history.epochs for history in enough.histories] == [4, 4, 4]
     assert not enough.interrupted
@@ -257,7 +257,7 @@ def test_some_members_of_a_mixed_stack_are_kept():
     trained = run(table, make_mix(table))
     outputs = trained.outputs(table.numbers, table.codes)
     for places in ([0], [1, 4, 5], [3, 6, 7, 10], list(range(len(outputs)))):
-        kept = trained.keep(places)
+        kept = trained.take(places)
         assert len(kept.pieces) == len({place // 2 for place in places})
         for own, place in zip(kept.outputs(table.numbers, table.codes), places, strict=True):
             np.testing.assert_allclose(own, outputs[place], rtol=1e-5, atol=1e-5)
@@ -287,15 +287,15 @@ def test_ctrl_c_in_the_second_stack_keeps_the_first_and_the_best_so_far(ensemble
 def test_ctrl_c_while_a_stack_is_built_keeps_those_before(monkeypatch):
     table = make_table()
     members = make_mix(table)[:6]
-    build, calls = engine.TrainingStack, []
+    start, calls = engine.starting_states, []
 
     def interrupted(*arguments, **settings):
         calls.append(len(calls))
         if len(calls) == 2:
             raise KeyboardInterrupt
-        return build(*arguments, **settings)
+        return start(*arguments, **settings)
 
-    monkeypatch.setattr(engine, "TrainingStack", interrupted)
+    monkeypatch.setattr(engine, "starting_states", interrupted)
     trained = run(table, members)
     assert trained.interrupted
     assert [history.epochs for history in trained.histories] == [4, 4, 0, 0, 0, 0]

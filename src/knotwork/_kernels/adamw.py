@@ -41,6 +41,15 @@ class Factors(NamedTuple):
     roots: Tensor
 
 
+class AdamWState(NamedTuple):
+    """What `AdamW` keeps between steps: the tensors that take them, their two moments, and the numbers of steps."""
+
+    masters: list[Tensor]
+    first: list[Tensor]
+    second: list[Tensor]
+    steps: Tensor
+
+
 def update_formula(
     master: Tensor,
     grad: Tensor,
@@ -162,6 +171,8 @@ class AdamW:
         Decay rates of the running means of the gradients and of their squares.
     epsilon : float, default=1e-08
         Added to the root of the second moment.
+    state : AdamWState, optional
+        The state of an optimiser of the same parameters; by default no step has been taken.
 
     Attributes
     ----------
@@ -199,6 +210,7 @@ class AdamW:
         groups: Sequence[int],
         betas: tuple[float, float] = (0.9, 0.999),
         epsilon: float = 1e-8,
+        state: AdamWState | None = None,
     ):
         self._parameters = _checked(parameters)
         for name, values in (("decays", decays), ("groups", groups)):
@@ -206,11 +218,12 @@ class AdamW:
                 raise argument_error(name, f"have one value for each of the {len(parameters)} parameters", values)
         self._decays, self._groups = [float(decay) for decay in decays], list(groups)
         self._rule = AdamWConstants(*betas, epsilon)
-        first = self._parameters[0]
-        self.masters = [_master(parameter) for parameter in self._parameters]
-        self._first = [torch.zeros_like(master) for master in self.masters]
-        self._second = [torch.zeros_like(master) for master in self.masters]
-        self.steps = torch.zeros(max(groups) + 1, first.shape[0], dtype=torch.int64, device=first.device)
+        if state is None:
+            masters = [_master(parameter) for parameter in self._parameters]
+            first, second = ([torch.zeros_like(master) for master in masters] for _ in range(2))
+            shape, device = (max(groups) + 1, len(masters[0])), masters[0].device
+            state = AdamWState(masters, first, second, torch.zeros(shape, dtype=torch.int64, device=device))
+        self.masters, self._first, self._second, self.steps = state
         self._arrays = self._views()
 
     @torch.no_grad()
@@ -231,42 +244,22 @@ class AdamW:
             if grad is not None:
                 self._update(i, grad, (self._first[i], self._second[i]), groups[self._groups[i]])
 
-    def keep(self, index: Tensor, parameters: Sequence[Tensor]) -> None:
-        """Keep the members of an int64 index, in its order; `parameters` are the new ones, ``old[index]`` of each."""
-        old = self._parameters
-        self._parameters = _checked(parameters)
-        if len(parameters) != len(old) or any(p.shape[0] != len(index) for p in parameters):
-            raise argument_error("parameters", f"be {len(old)} tensors of {len(index)} members", len(parameters))
-        self.masters = [
-            parameter if master is before else master.index_select(0, index)
-            for parameter, before, master in zip(self._parameters, old, self.masters, strict=True)
+    def take(self, index: Tensor, parameters: Sequence[Tensor]) -> "AdamW":
+        """Return the optimiser of the members of an int64 index, in its order, with copies of all tensors.
+
+        `parameters` are those of the new optimiser, ``old[index]`` of each.
+        """
+        if len(parameters) != len(self._parameters) or any(len(parameter) != len(index) for parameter in parameters):
+            limit = f"be {len(self._parameters)} tensors of {len(index)} members"
+            raise argument_error("parameters", limit, len(parameters))
+        masters = [
+            parameter if master is before else master[index]
+            for parameter, before, master in zip(parameters, self._parameters, self.masters, strict=True)
         ]
-        self._first = [moment.index_select(0, index) for moment in self._first]
-        self._second = [moment.index_select(0, index) for moment in self._second]
-        self.steps = self.steps.index_select(1, index)
-        self._arrays = self._views()
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the moments, step counts and float32 masters (None for a parameter without one), not copied."""
-        pairs = zip(self.masters, self._parameters, strict=True)
-        masters = [None if master is parameter else master for master, parameter in pairs]
-        return {"first": self._first, "second": self._second, "steps": self.steps, "masters": masters}
-
-    @torch.no_grad()
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Copy a `state_dict` into the tensors of this optimiser; the caller restores the parameters."""
-        current = self.state_dict()
-        if state.keys() != current.keys():
-            raise argument_error("state", f"have the keys {sorted(current)}", sorted(state))
-        for name in ("first", "second", "masters"):
-            for target, source in zip(current[name], state[name], strict=True):
-                if (target is None) != (source is None) or (target is not None and target.shape != source.shape):
-                    raise argument_error("state", f"have {name!r} of the parameters' shapes and types", source)
-        current["steps"].copy_(state["steps"])
-        for name in ("first", "second", "masters"):
-            for target, source in zip(current[name], state[name], strict=True):
-                if target is not None:
-                    target.copy_(source)
+        first, second = ([moment[index] for moment in moments] for moments in (self._first, self._second))
+        state = AdamWState(masters, first, second, self.steps[:, index])
+        betas, epsilon = self._rule[:2], self._rule.epsilon
+        return AdamW(parameters, decays=self._decays, groups=self._groups, betas=betas, epsilon=epsilon, state=state)
 
     def _count(self, rates: Tensor, active: Tensor) -> Factors:
         """Count the step, and return the factors, each of shape (n_groups, M)."""

@@ -23,9 +23,9 @@ from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import train
 from knotwork.training._members import Member, TrainingTable
 from knotwork.training._metrics import METRICS, evaluate
+from knotwork.training._network import count_parameters
 from knotwork.training._progress import Reporter
 from knotwork.training._results import History, Trained
-from knotwork.training._stack import count_parameters
 
 __all__ = [
     "VALIDATION_SHARE",

@@ -15,11 +15,11 @@ from knotwork._preparation.columns import CodedTable, Columns
 from knotwork.encoders._methods import PER_FEATURE, Encoding
 from knotwork.estimators._plans import Plan
 from knotwork.training._config import TrainingConfig
+from knotwork.training._job import mean_score, validation_scores
 from knotwork.training._members import Member, TrainingTable
 from knotwork.training._metrics import METRICS, Metric
 from knotwork.training._objective import Objective
 from knotwork.training._results import Trained
-from knotwork.training._stack import mean_score, validation_scores
 
 __all__ = [
     "SMALLEST", "Combination", "HeldOut", "Residuals", "ValidationRows", "bagged_weights", "combine", "greedy_weights",
@@ -434,7 +434,7 @@ def combine(
     if not len(bags):
         return _of_parts(plan, trained, finished, metric=config.metric_for(trained.objective))
     places = (bags[:, None] * n_folds + np.arange(n_folds)).ravel()
-    usable, usable_members = trained.keep(places.tolist()), [members[place] for place in places.tolist()]
+    usable, usable_members = trained.take(places.tolist()), [members[place] for place in places.tolist()]
     rows = ValidationRows.from_trained(usable, table, usable_members, n_folds=n_folds, config=config)
     owners = bags // plan.n_seeds
     belongs = owners == np.arange(len(plan.recipes))[:, None]  # (n_recipes, n_bags)
@@ -446,7 +446,7 @@ def combine(
     kept = np.repeat(weights > 0, n_folds)
     are_new = not np.intersect1d(members[0].train, members[0].valid).size
     return Combination(
-        usable.keep(np.flatnonzero(kept).tolist()),
+        usable.take(np.flatnonzero(kept).tolist()),
         np.repeat(owners, n_folds)[kept].tolist(),
         places[kept].tolist(),
         np.repeat(weights / n_folds, n_folds)[kept],
@@ -464,7 +464,7 @@ def _of_parts(plan: Plan, trained: Trained, finished: npt.NDArray[np.bool_], *, 
     of_recipes = (owners == np.arange(len(plan.recipes))[:, None]) @ weights
     no_scores = np.full(len(plan.recipes), np.inf)
     table = _described(plan, trained, no_scores, weights=of_recipes, metric=metric)
-    return Combination(trained.keep(places.tolist()), owners.tolist(), places.tolist(), weights, table, np.nan)
+    return Combination(trained.take(places.tolist()), owners.tolist(), places.tolist(), weights, table, np.nan)
 
 
 def _described(

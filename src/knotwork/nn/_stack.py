@@ -96,6 +96,15 @@ class StackLayout:
         """The parts that are cosines and sines."""
         return tuple(part for part in self.parts if part.kind in WAVES)
 
+    def take(self, members: Sequence[int]) -> "StackLayout":
+        """Return the settings of some members, given by their places, which increase."""
+        parts = []
+        for part in self.parts:
+            taken = [place for place, member in enumerate(members) if part.start <= member < part.stop]
+            if taken:
+                parts.append(replace(part, start=taken[0], stop=taken[-1] + 1))
+        return replace(self, parts=tuple(parts))
+
 
 @final
 class StackEncoding(nn.Module):
@@ -336,16 +345,6 @@ class StackEncoding(nn.Module):
         breaks = self.spacings()[0].detach()
         used = torch.arange(breaks.shape[-1] - 2, device=breaks.device) < self.n_knots[..., None]
         return torch.where(used, self.low[..., None] + self.scale[..., None] * breaks[..., 1:-1], torch.nan)
-
-    def keep(self, index: Tensor) -> None:
-        """Keep only the members of an increasing index."""
-        members = index.tolist()
-        parts = []
-        for part in self.layout.parts:
-            kept = [place for place, member in enumerate(members) if part.start <= member < part.stop]
-            if kept:
-                parts.append(replace(part, start=kept[0], stop=kept[-1] + 1))
-        self.layout = replace(self.layout, parts=tuple(parts))
 
 
 def _parts(blocks: Sequence[Sequence[Block]], learnable: Sequence[bool]) -> list[StackPart]:

@@ -26,9 +26,9 @@ from knotwork.study._traces import Result
 from knotwork.training._engine import resolve_device, train
 from knotwork.training._members import Member, TrainingTable
 from knotwork.training._metrics import METRICS, evaluate
+from knotwork.training._network import count_parameters
 from knotwork.training._progress import Reporter
 from knotwork.training._results import Trained
-from knotwork.training._stack import count_parameters
 
 __all__ = ["UnitTrainer", "failure", "knot_shifts"]
 

@@ -23,12 +23,14 @@ from knotwork.nn._backbones import Backbone
 from knotwork.nn._stack import WAVES, kind_of
 from knotwork.training._chunks import ChunkLoader, as_streamed
 from knotwork.training._config import TrainingConfig
+from knotwork.training._job import StackJob
 from knotwork.training._members import DeviceTable, Member, TrainingTable
-from knotwork.training._network import running_statistics
+from knotwork.training._network import Network, build_network
 from knotwork.training._objective import score_units
 from knotwork.training._progress import EpochReport, Reporter, Reporters
 from knotwork.training._results import EpochLog, History, KnotPaths, Piece, Trained
-from knotwork.training._stack import TrainingStack, build_network
+from knotwork.training._stack import TrainingStack
+from knotwork.training._state import BestWeights, starting_states, steps_are_large
 from knotwork.training._threads import StepThreads, cpu_threads, side_by_side
 
 __all__ = ["matrix_precision", "network_products", "plan_stacks", "resolve_device", "train", "training_costs"]
@@ -287,8 +289,8 @@ class _RunningStack:
         self.run, self.places, self.number = run, places, number
         members = [run.members[place] for place in places]
         self.members = [replace(member, config=member.config or run.config) for member in members]
-        self.backbone, self.config = _settings(self.members[0], run.backbone, run.config)
-        device = run.data.numbers.device
+        self.job = StackJob(run.table, run.data, *_settings(self.members[0], run.backbone, run.config))
+        self.config, device = self.job.config, self.job.device
         self.stream = torch.cuda.Stream(device) if n_beside > 1 else None  # type: ignore[no-untyped-call]
         if self.stream is not None:
             self.stream.wait_stream(torch.cuda.current_stream())
@@ -296,15 +298,19 @@ class _RunningStack:
         with self._on_stream(), self._closed_on_error():
             if self.chunks is not None:
                 self.chunks.load()
-            table = run.table, run.data, self.members
-            settings = self.backbone, self.config
-            self.stack = TrainingStack(*table, *settings, categories=run.categories, start=self._start())
-            self.shift, self.scale = self.stack.shift.clone(), self.stack.scale.clone()
-            self.parts = self.stack.parts()
+            network = self._network()
+            start = self._start()
+            resumed = None if start is None else (start.shift, start.scale)
+            states = starting_states(self.job, self.members, network, resumed=resumed)
+            self.parts = [TrainingStack(self.job, state) for state in states]
+            self.stopped: list[BestWeights] = []
+            self.shift = torch.cat([state.units.shift for state in states])
+            self.scale = torch.cat([state.units.scale for state in states])
             self.knots = KnotPaths(enabled=run.keep_knots)
             self.knots.add(self.parts)
-        shares_steps = self.stack.is_large and not self.config.reproducible
+        shares_steps = steps_are_large(self.job, network) and not self.config.reproducible
         self.threads = StepThreads(run.n_threads if shares_steps else 1)
+        self.n_steps = max(part.n_steps for part in self.parts)
         self.log, self.pace, self.wasted = EpochLog(len(places)), Pace(self.config.max_epochs), 0.0
         self.n_alive = len(places)
         self.reports: list[Tensor] = []
@@ -312,11 +318,23 @@ class _RunningStack:
         self.done = torch.cuda.Event() if device.type == "cuda" else None  # type: ignore[no-untyped-call]
 
     def _start(self) -> Piece | None:
-        """Return a copy of the networks that the stack goes on from, if any."""
+        """Return the networks to resume from, if any."""
         if self.run.start is None:
             return None
         piece = next(piece for piece in self.run.start.pieces if self.places[0] in piece.places)
-        return piece.keep(self.places)
+        return piece.take(self.places)
+
+    def _network(self) -> Network:
+        """Return a new network of all members: without values, or a copy of the one to resume from."""
+        run, reproducible, start = self.run, self.config.reproducible, self._start()
+        if start is not None:
+            network = start.network.to(self.job.device)
+            network.reproducible = reproducible
+            return network
+        return build_network(
+            run.table, self.members, self.job.backbone, units=run.data.units, categories=run.categories,
+            min_spacing=self.config.knot_spacing, reproducible=reproducible, device=self.job.device,
+        )  # fmt: skip
 
     @contextmanager
     def _closed_on_error(self) -> Iterator[None]:
@@ -363,16 +381,31 @@ class _RunningStack:
             if not self.n_alive:
                 return False
             # Steps of the whole stack that members take which have stopped.
-            self.wasted += self.stack.n_steps * (~alive).sum() / len(self.places)
-            if self.wasted >= DROP_STEPS.get(self.shift.device.type, 2):
-                self.parts, self.wasted = _drop(self.parts), 0.0
+            self.wasted += self.n_steps * (~alive).sum() / len(self.places)
+            if self.wasted >= DROP_STEPS.get(self.job.device.type, 2):
+                self._drop_stopped()
         return True
+
+    def _drop_stopped(self) -> None:
+        """Keep the best weights of members that have stopped, and build stacks of the others."""
+        parts = []
+        for part in self.parts:
+            alive = part.state.schedule.alive
+            if bool(alive.all()):
+                parts.append(part)
+                continue
+            # Ctrl-C may come before the stacks are replaced: best weights are then kept twice, and are the same.
+            self.stopped.append(part.state.best_weights.take((~alive).nonzero()[:, 0]))
+            part.release()
+            if bool(alive.any()):
+                parts.append(TrainingStack(self.job, part.state.take(alive.nonzero()[:, 0])))
+        self.parts, self.wasted = parts, 0.0
 
     def _report(self) -> None:
         run = self.run
         if run.report is None:
             return
-        steps = sum(part.n_steps * len(part.ids) for part in self.parts)
+        steps = sum(part.n_steps * len(part.state.members.ids) for part in self.parts)
         last = self.config.max_epochs
         done = run.share_done(self.places, self.pace.epochs / last if self.n_alive else 1.0)
         counts = (self.log.n_epochs, last, self.n_alive, len(self.places))
@@ -397,20 +430,10 @@ class _RunningStack:
 
     def keep_results(self) -> None:
         """Hand over the network with the best weights of all members, including those that were removed."""
-        run, start = self.run, self._start()
-        device, reproducible = self.shift.device, self.config.reproducible
-        settings: dict[str, Any] = {"units": run.data.units, "categories": run.categories, "device": device}
-        if start is None:
-            settings |= {"reproducible": reproducible, "min_spacing": self.config.knot_spacing}
-            network = build_network(run.table, self.members, self.backbone, **settings)
-        else:
-            network = start.network.to(device)
-            network.reproducible = reproducible
-        with torch.no_grad():
-            state = [*network.parameters(), *running_statistics(network)]
-            for tensor, best in zip(state, self.stack.best, strict=True):
-                tensor.copy_(best)
-        run.pieces.append(Piece(network.eval(), tuple(self.places), self.shift, self.scale, self.backbone))
+        run, network = self.run, self._network()
+        for best in (*self.stopped, *(part.state.best_weights for part in self.parts)):
+            best.write(network)
+        run.pieces.append(Piece(network.eval(), tuple(self.places), self.shift, self.scale, self.job.backbone))
         histories = self.log.histories()
         if run.start is not None:
             histories = [
@@ -427,16 +450,8 @@ def _train_part(stack: TrainingStack, threads: StepThreads, stop: Event) -> Tens
     stack.begin()
     if threads.run(stack.step, stack.n_steps, stop):
         stack.finish()
-    return torch.cat([stack.report, stack.ids[None].double(), stack.schedule.best_epoch[None].double()])
-
-
-def _drop(parts: Sequence[TrainingStack]) -> list[TrainingStack]:
-    """Remove members that have stopped, and return the parts that have others."""
-    left = [part for part in parts if bool(part.schedule.alive.any())]
-    for part in left:
-        if not bool(part.schedule.alive.all()):
-            part.drop()
-    return left
+    ids, best_epoch = stack.state.members.ids, stack.state.schedule.best_epoch
+    return torch.cat([stack.report, ids[None].double(), best_epoch[None].double()])
 
 
 def training_costs(

@@ -7,6 +7,7 @@ from functools import partial
 from threading import Event
 from typing import Any, NamedTuple, final
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -18,14 +19,15 @@ from knotwork.knots import TASKS
 from knotwork.nn._backbones import Backbone
 from knotwork.nn._embedding import FeatureEmbedding
 from knotwork.nn._interactions import PAIR_STREAM, InteractionConfig, PairEmbedding, spread_values
-from knotwork.nn._linear import Uniform, first_places, initialise, look_up, make_draw
-from knotwork.nn._stack import StackEncoding
+from knotwork.nn._linear import Uniform, first_places, initialise, left_empty, look_up, make_draw
+from knotwork.nn._stack import StackEncoding, StackLayout
 from knotwork.nn._tabm import mean_prediction
+from knotwork.training._members import Member, TrainingTable, column_units
 from knotwork.training._threads import side_by_side
 
 __all__ = [
-    "CATEGORIES", "Network", "RateGroup", "block_weights", "keep_members", "matrices", "network_of", "predict_stack",
-    "rate_groups", "running_statistics", "weight_decays",
+    "CATEGORIES", "Network", "RateGroup", "block_weights", "build_network", "count_parameters", "matrices",
+    "predict_stack", "rate_groups", "running_statistics", "take_members", "weight_decays",
 ]  # fmt: skip
 
 CATEGORIES = ("embedding", "code", "mixed")
@@ -239,6 +241,48 @@ class Network(nn.Module):
         return torch.cat(parts, dim=-1)
 
 
+def build_network(
+    table: TrainingTable,
+    members: Sequence[Member],
+    backbone: Backbone,
+    *,
+    units: np.ndarray,
+    categories: str = "embedding",
+    min_spacing: float = StackLayout.min_spacing,
+    reproducible: bool = False,
+    device: torch.device | None = None,
+) -> Network:
+    """Return the network of members in the order of their kinds without initial values, by default on the CPU."""
+    blocks, learnable = [member.blocks for member in members], [member.learnable for member in members]
+    missing = members[0].learned_missing
+    encoding = StackEncoding.from_blocks(
+        blocks, learnable, units=units, min_spacing=min_spacing, learned_missing=missing
+    )
+    fan_in = torch.tensor([float(member.n_columns) for member in members])
+    maps: dict[str, Any] = {
+        "embedding": members[0].embedding,
+        "interactions": [member.interactions for member in members if member.interactions is not None],
+    }
+    settings = (encoding, table.cardinalities, backbone, table.d_out)
+    with left_empty():
+        network = Network(*settings, task=table.task, categories=categories, fan_in=fan_in, **maps)
+    if network.feature_embedding is not None:
+        network.feature_embedding.set_fan_in([member.sizes for member in members])
+    if device is not None:
+        network.to(device)
+    network.reproducible = reproducible
+    if reproducible:
+        network.encoding.settle()
+    return network
+
+
+def count_parameters(table: TrainingTable, member: Member, backbone: Backbone, *, categories: str = "embedding") -> int:
+    """Return the number of parameters of a member without the padding that its blocks may have in a stack."""
+    units = column_units(table.numbers[:1])
+    network = build_network(table, [member], backbone, units=units, categories=categories)
+    return sum(parameter.numel() for parameter in network.parameters())
+
+
 def one_hot_places(cardinalities: Sequence[int], one_hot: Sequence[bool]) -> Tensor:
     """Return the columns of features that enter one-hot, of shape (3, n_columns), int64.
 
@@ -317,25 +361,20 @@ def running_statistics(network: Network) -> list[Tensor]:
     return [buffer for name, buffer in network.named_buffers() if "running" in name]
 
 
-def network_of(network: Network, index: Tensor) -> Network:
-    """Return the network of the members of an increasing index, with copies of their tensors only."""
-    tensors = [*network.parameters(), *network.buffers()]
-    part = copy.deepcopy(network, {id(tensor): tensor for tensor in tensors})  # copies no tensor
-    keep_members(part, index)
-    return part
-
-
-def keep_members(network: Network, index: Tensor) -> None:
-    """Drop all members of a network but those of an increasing index, in place."""
+def take_members(network: Network, index: Tensor) -> Network:
+    """Return a network of the members of an increasing index, with copies of their tensors only."""
     n_members = len(network.encoding.breaks)
     shared = {id(buffer) for name, buffer in network.named_buffers() if name.endswith(("category_starts", "places"))}
-    for module in network.modules():
+    tensors = [*network.parameters(), *network.buffers()]
+    taken = copy.deepcopy(network, {id(tensor): tensor for tensor in tensors})  # copies no tensor
+    for module in taken.modules():
         for name, parameter in module.named_parameters(recurse=False):
             setattr(module, name, nn.Parameter(parameter.detach()[index].contiguous()))
         for name, buffer in module.named_buffers(recurse=False):
             if id(buffer) not in shared and len(buffer) == n_members:
                 setattr(module, name, buffer[index].contiguous())
-    network.encoding.keep(index)
+    taken.encoding.layout = network.encoding.layout.take(index.tolist())
+    return taken
 
 
 def predict_stack(
@@ -369,7 +408,7 @@ def _predict_one_by_one(
     lengths = [rows.shape[1]] * len(rows) if counts is None else counts.tolist()
     outputs = []
     for place, n in enumerate(lengths):
-        one = network_of(network, torch.tensor([place]))
+        one = take_members(network, torch.tensor([place]))
         values = predict_stack(one, numbers, codes, rows[place : place + 1, :n], n_threads=n_threads)
         outputs.append(torch.nn.functional.pad(values, (0, 0, 0, rows.shape[1] - n)))
     return torch.cat(outputs)

@@ -71,6 +71,6 @@ class SmoothnessPenalty:
         """Return the gradient of the penalty in the weights."""
         return penalty_gradient(weights, self.bands)
 
-    def kept(self, index: Tensor, network: Network) -> "SmoothnessPenalty":
+    def take(self, index: Tensor, network: Network) -> "SmoothnessPenalty":
         """Return the penalty of the members of an index, whose network is given."""
         return SmoothnessPenalty(network, self.backbone, strengths=self.strengths[index], order=self.order)

@@ -13,7 +13,7 @@ from torch import Tensor
 from knotwork.basis._blocks import BasisBlock, Block
 from knotwork.nn._backbones import Backbone
 from knotwork.training._members import Member, in_units, padded
-from knotwork.training._network import Network, network_of, predict_stack
+from knotwork.training._network import Network, predict_stack, take_members
 from knotwork.training._objective import Objective, all_predictions, column_units, score_units
 from knotwork.training._stack import TrainingStack
 from knotwork.training._threads import cpu_threads
@@ -120,9 +120,9 @@ class KnotPaths:
     def add(self, parts: Sequence[TrainingStack]) -> None:
         """Add the current knots of the members of a stack's parts, unless none are learned."""
         for part in parts:
-            encoding = part.network.encoding
+            encoding = part.state.network.encoding
             if self._enabled and encoding.logits is not None:
-                self._snapshots.append((part.ids.clone(), encoding.spacings()[0].detach().clone()))
+                self._snapshots.append((part.state.members.ids, encoding.spacings()[0].detach().clone()))
 
     def paths(self, members: Sequence[Member], epochs: Sequence[int]) -> list[FloatArray | None]:
         """Return `Trained.knot_paths` of the members that the stack began with, trained for `epochs`."""
@@ -167,11 +167,11 @@ class Piece:
     scale: Tensor
     backbone: Backbone
 
-    def keep(self, places: Sequence[int]) -> "Piece":
-        """Return a piece of its members at increasing places, with a copy of the network."""
+    def take(self, places: Sequence[int]) -> "Piece":
+        """Return a piece of its members at increasing places, with copies of their tensors."""
         kept = [index for index, place in enumerate(self.places) if place in places]
         index = torch.tensor(kept, device=self.shift.device)
-        network = network_of(self.network, index)
+        network = take_members(self.network, index)
         if not bool(network.encoding.learned.any()):
             network.encoding.logits = None  # none of the members that are left has learned knots
         new_places = tuple(places.index(self.places[old]) for old in kept)
@@ -214,8 +214,8 @@ class Trained:
             spreads[list(piece.places)] = score_units(self.objective, piece.scale)
         return spreads
 
-    def keep(self, places: Sequence[int]) -> "Trained":
-        """Return the members at increasing places; the object itself does not change.
+    def take(self, places: Sequence[int]) -> "Trained":
+        """Return the members at increasing places.
 
         Parameters
         ----------
@@ -224,7 +224,7 @@ class Trained:
         """
         if len(places) == len(self.histories):
             return self
-        pieces = [piece.keep(places) for piece in self.pieces if set(piece.places) & set(places)]
+        pieces = [piece.take(places) for piece in self.pieces if set(piece.places) & set(places)]
         paths = None if self.knot_paths is None else [self.knot_paths[place] for place in places]
         return replace(self, pieces=pieces, histories=[self.histories[place] for place in places], knot_paths=paths)
 

@@ -124,7 +124,7 @@ def train_spread(
         on_gpu = devices[worker].type == "cuda"
         with torch.cuda.device(devices[worker]) if on_gpu else nullcontext():
             chosen = {**settings, "device": devices[worker], "report": progress.reporter(worker)}
-            chosen["start"] = None if start is None else start.keep(groups[worker])
+            chosen["start"] = None if start is None else start.take(groups[worker])
             return train(table, [members[place] for place in groups[worker]], backbone, config, **chosen)
 
     futures: list[Future[Trained]] = []
@@ -263,7 +263,7 @@ def _train_on_cluster(
     settings["device"] = "cuda" if gpus else "cpu"
     tasks = []
     for group in groups:
-        known = None if start is None else _on_cpu(start.keep(group))
+        known = None if start is None else _on_cpu(start.take(group))
         tasks.append(task.remote(stored, [members[place] for place in group], kind, known, settings))
     return _joined(_results(ray, tasks), groups, device=here)
 
