@@ -20,7 +20,9 @@ from knotwork.compare._budget import Speed
 from knotwork.compare._source import read_source
 from knotwork.compare._verdict import significant
 from knotwork.errors import ColumnWarning
-from knotwork.estimators import _base as base
+from knotwork.estimators import _steps as steps
+from knotwork.estimators._base import fitted, settings_of
+from knotwork.estimators._steps import combine, prepare, train
 from tests.compare.cases import MESSY, draw_nothing, flats, shorten, write_flats
 from tests.report.chromium import CHROMIUM, Browser
 
@@ -139,14 +141,14 @@ def test_the_gain_is_not_known_for_few_rows(tmp_path, figureless):
 
 
 def test_ctrl_c_in_the_training_of_the_model_saves_the_best_so_far(tmp_path, figureless, monkeypatch):
-    original, sentences = base.train_spread, []
+    original, sentences = steps.train_spread, []
 
     def stop(report):
         if report.epoch == 3:
             raise KeyboardInterrupt
 
     monkeypatch.setattr(
-        base, "train_spread", lambda *given, **settings: original(*given, **{**settings, "report": stop})
+        steps, "train_spread", lambda *given, **settings: original(*given, **{**settings, "report": stop})
     )
     path, settings = write_flats(tmp_path), {"options": STD, "device": "cpu", "report": sentences.append}
     result = compare_table(path, "rent", out=tmp_path / "out", **settings)
@@ -171,8 +173,8 @@ def test_the_gain_is_over_the_rows_of_the_comparison(tmp_path, figureless, monke
     assert score != result.model.validation_score_
     again = kw.TabularRegressor(random_state=0, device="cpu")
     with pytest.warns(ColumnWarning):
-        preparation = again._prepare(source.features, source.labels, None)
-    again._combine(preparation, again._train(preparation, 0.0))
+        preparation = prepare(settings_of(again), source.features, source.labels)
+    fitted(again, combine(preparation, train(preparation, 0.0)))
     assert again.validation_score_ == pytest.approx(result.model.validation_score_)
     compared = source.draw(300, seed=0).features.index
     n_folds, errors = preparation.plan.n_folds, []

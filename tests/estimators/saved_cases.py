@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 from knotwork import TabularClassifier, TabularRegressor, TrainingConfig
 from knotwork.encoders import Encoding
 from knotwork.estimators._persistence import _checksum
-from knotwork.estimators._plans import Plan, Recipe
+from knotwork.estimators._plans import FitPlan, Recipe
 from knotwork.nn._backbones import FTTransformerConfig, MLPConfig, RealMLPConfig, ResNetConfig, TabMConfig
 
 BACKBONES = {
@@ -96,12 +96,12 @@ def plan_of_all_backbones(effort, data, **_):
         Recipe((Encoding.parse(spec),) * data.numbers.shape[1], BACKBONES[name], replace(SHORT, **settings))
         for name, (spec, settings) in RECIPES.items()
     ]
-    return Plan(recipes, "ensemble", n_folds=2)
+    return FitPlan(recipes, "ensemble", n_folds=2)
 
 
 def of_all_backbones(monkeypatch, kind="number", weights=uneven_weights, **settings):
     """Return a model with networks of four of five backbones, encodings and settings of training, on two folds."""
-    monkeypatch.setattr("knotwork.estimators._base.plan_effort", plan_of_all_backbones)
+    monkeypatch.setattr("knotwork.estimators._settings.plan_effort", plan_of_all_backbones)
     monkeypatch.setattr("knotwork.estimators._combination.bagged_weights", weights)
     X = table()
     estimator = TabularRegressor if kind == "number" else TabularClassifier

@@ -11,8 +11,8 @@ import knotwork as kw
 from knotwork._preparation.members import PreparedTable
 from knotwork._preparation.validation import draw_folds
 from knotwork.encoders import Encoding
-from knotwork.estimators._combination import ValidationRows, bagged_weights, combine, greedy_weights
-from knotwork.estimators._plans import Plan, Recipe
+from knotwork.estimators._combination import ValidationRows, bagged_weights, combine_members, greedy_weights
+from knotwork.estimators._plans import FitPlan, Recipe
 from knotwork.nn import MLPConfig
 from knotwork.training import TrainingTable, train
 from knotwork.training._objectives import USUAL
@@ -191,7 +191,7 @@ def memorised():
     ]
     backbone = MLPConfig(widths=(64, 64), dropout=0.0)
     known = [replace(member, valid=member.train) for member in members]  # the best epoch is that of the training rows
-    plan = Plan([Recipe(choice, backbone, MEMORISING) for choice in choices], "ensemble", n_folds=FOLDS)
+    plan = FitPlan([Recipe(choice, backbone, MEMORISING) for choice in choices], "ensemble", n_folds=FOLDS)
     return table, members, train(table, known, backbone, MEMORISING, device="cpu"), plan
 
 
@@ -204,7 +204,7 @@ def test_noise_that_networks_know_by_heart_is_not_predicted_out_of_fold(memorise
     )
     assert (seen < 0.3).all(), "these rows were trained on: the test could not fail"
     assert (honest > 0.9).all()
-    combination = combine(plan, trained, members, table=table, config=MEMORISING, seed=0)
+    combination = combine_members(plan, trained, members, table=table, config=MEMORISING, seed=0)
     scores = [each["score"] for each in combination.table]
     np.testing.assert_allclose(scores, honest * float(trained.pieces[0].scale[0]), rtol=1e-12)
 
@@ -227,7 +227,7 @@ def test_out_of_fold_predictions_are_of_all_rows_in_the_order_of_the_folds(memor
 
 def test_networks_of_a_bag_have_equal_weights(memorised):
     table, members, trained, plan = memorised
-    combination = combine(plan, trained, members, table=table, config=MEMORISING, seed=0)
+    combination = combine_members(plan, trained, members, table=table, config=MEMORISING, seed=0)
     by_bag = combination.weights.reshape(-1, FOLDS)
     assert (by_bag == by_bag[:, :1]).all()
     assert combination.weights.sum() == pytest.approx(1.0)
@@ -246,7 +246,7 @@ def test_at_most_so_many_bags_predict(memorised, monkeypatch, most):
         lambda rows, seed: {2: np.array([0.4, 0.6]), 1: np.array([1.0])}[len(rows.predictions)],
     )
     plan = replace(plan, most_kept=most)
-    combination = combine(plan, trained, members, table=table, config=MEMORISING, seed=0)
+    combination = combine_members(plan, trained, members, table=table, config=MEMORISING, seed=0)
     assert [each["weight"] for each in combination.table] == ([0.0, 1.0] if most == 1 else [0.4, 0.6])
     assert len(combination.weights) == len(combination.trained.histories) == most * FOLDS
 
@@ -260,7 +260,7 @@ def without(trained, *failed):
 
 def test_bags_with_a_network_that_failed_are_left_out(memorised):
     table, members, trained, plan = memorised
-    combination = combine(plan, without(trained, 1), members, table=table, config=MEMORISING, seed=0)
+    combination = combine_members(plan, without(trained, 1), members, table=table, config=MEMORISING, seed=0)
     assert combination.recipes == [1] * FOLDS
     assert np.isnan(combination.table[0]["score"])
     assert [each["weight"] for each in combination.table] == [0.0, 1.0]
@@ -268,7 +268,7 @@ def test_bags_with_a_network_that_failed_are_left_out(memorised):
 
 def test_if_no_bag_is_complete_the_networks_that_were_trained_predict(memorised):
     table, members, trained, plan = memorised
-    combination = combine(plan, without(trained, 1, 3, 4), members, table=table, config=MEMORISING, seed=0)
+    combination = combine_members(plan, without(trained, 1, 3, 4), members, table=table, config=MEMORISING, seed=0)
     assert combination.recipes == [0, 0, 1]
     np.testing.assert_allclose(combination.weights, 1 / 3)
     assert all(np.isnan(each["score"]) for each in combination.table)

@@ -121,7 +121,7 @@ def test_without_a_seed_fits_differ(kind, frame, target):
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_the_prediction_is_the_mean_of_the_members(kind, frame, target):
     model = make(kind, n_members=3).fit(frame, target)
-    each = model._outputs(model.columns_.read(frame))
+    each = model._model.outputs(model.columns_.read(frame))
     assert each.shape[0] == 3
     if kind is kw.TabularRegressor:
         expected = sum(each[..., 0]) / 3

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import knotwork as kw
-from knotwork.estimators import _base as base
+from knotwork.estimators import _steps as steps
 from knotwork.training import _engine as engine
 
 X = np.random.default_rng(0).normal(size=(300, 3))
@@ -21,7 +21,7 @@ import threading
 
 import numpy as np
 import knotwork as kw
-from knotwork.estimators import _base as base
+from knotwork.estimators import _steps as steps
 from knotwork.training._progress import ProgressBar
 
 
@@ -40,7 +40,7 @@ class Announcing:
 
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # it is missing in processes in the background
-base.ProgressBar = Announcing
+steps.ProgressBar = Announcing
 X = np.random.default_rng(0).normal(size=(2000, 3))
 try:
     model = kw.TabularRegressor(effort="best", random_state=0, verbose=True, device="cpu").fit(X, X[:, 0])
@@ -65,14 +65,14 @@ def process(tmp_path):
 
 def stop_in(monkeypatch, epoch):
     """Press Ctrl-C at the end of an epoch of the first stack."""
-    original = base.train_spread
+    original = steps.train_spread
 
     def stop(report):
         if report.epoch == epoch:
             raise KeyboardInterrupt
 
     monkeypatch.setattr(
-        base, "train_spread", lambda *given, **settings: original(*given, **{**settings, "report": stop})
+        steps, "train_spread", lambda *given, **settings: original(*given, **{**settings, "report": stop})
     )
 
 

@@ -13,7 +13,7 @@ import knotwork as kw
 from knotwork._preparation.validation import draw_split
 from knotwork._recommend import BACKBONES, RECOMMENDATIONS, TASKS
 from knotwork.errors import ArgumentError
-from knotwork.estimators import _base as base
+from knotwork.estimators import _steps as steps
 from knotwork.estimators._encodings import CANDIDATES, propose
 from knotwork.nn import FTTransformerConfig, MLPConfig, ResNetConfig
 from tests.estimators.saved_cases import uneven_weights
@@ -165,7 +165,7 @@ def test_an_ensemble_predicts_by_its_weights(monkeypatch, kind, n_members, frame
         [each["weight"] for each in model.candidates_], given.reshape(10, n_members).sum(axis=1), rtol=1e-12
     )
     assert len(weights) == len(model.history_) == len(model.knots_)
-    each = model._outputs(model.columns_.read(frame))
+    each = model._model.outputs(model.columns_.read(frame))
     own = each[..., 0] if kind is kw.TabularRegressor else 1 / (1 + np.exp(each[..., 0] - each[..., 1]))
     np.testing.assert_allclose(outputs(model, frame), weights @ own, rtol=1e-9, atol=1e-12)
     for knots, encoding in zip(model.knots_, model.encoding_, strict=True):
@@ -302,7 +302,7 @@ def test_time_that_is_too_short_still_gives_a_model(encoding, frame, target):
 
 def spoil(monkeypatch, failed):
     """Let members fail as if their loss had become NaN; return what train was called with."""
-    calls, original = [], base.train_spread
+    calls, original = [], steps.train_spread
 
     def spoiled(table, members, *others, **settings):
         trained = original(table, members, *others, **settings)
@@ -312,7 +312,7 @@ def spoil(monkeypatch, failed):
         calls.append(members)
         return replace(trained, histories=histories)
 
-    monkeypatch.setattr(base, "train_spread", spoiled)
+    monkeypatch.setattr(steps, "train_spread", spoiled)
     return calls
 
 
@@ -341,14 +341,14 @@ def test_if_all_candidates_fail_that_is_said(monkeypatch, encoding, frame, targe
 
 @pytest.mark.parametrize("encoding", MODES)
 def test_after_ctrl_c_those_that_were_trained_count(monkeypatch, encoding, frame, target):
-    original = base.train_spread
+    original = steps.train_spread
 
     def stop(report):
         if (report.stack, report.epoch) == (1, 2):
             raise KeyboardInterrupt
 
     monkeypatch.setattr(
-        base, "train_spread", lambda *given, **settings: original(*given, **{**settings, "report": stop})
+        steps, "train_spread", lambda *given, **settings: original(*given, **{**settings, "report": stop})
     )
     model = make(kw.TabularRegressor, encoding).fit(frame, target)
     tried = [np.isfinite(each["score"]) for each in model.candidates_]

@@ -103,7 +103,7 @@ def test_predictions_are_those_of_the_estimator(tmp_path, i, j):
     kind = ("number", "text", "int")[(i + j // 2) % 3]
     model = fitted(ENCODINGS[i], list(BACKBONES)[j], kind=kind, n_members=1 + i // 2 % 2 * 2)
     X = hard_rows(model, far=FAR)
-    assert np.ptp(model._outputs(model._read(X))[0], axis=0).min() > 1e-3, "all predictions are the same"
+    assert np.ptp(model._model.outputs(model.columns_.read(X))[0], axis=0).min() > 1e-3, "all predictions are the same"
     assert_equal(exported(model, tmp_path / "model.onnx"), model, X)
 
 

@@ -177,7 +177,9 @@ def test_members_of_several_stacks_keep_their_places(tmp_path):
     swapped.save(tmp_path / "model")
     X = table()
     loaded = knotwork.load(tmp_path / "model", device="cpu")
-    np.testing.assert_array_equal(loaded._outputs(loaded._read(X)), swapped._outputs(swapped._read(X)))
+    np.testing.assert_array_equal(
+        loaded._model.outputs(loaded.columns_.read(X)), swapped._model.outputs(swapped.columns_.read(X))
+    )
 
 
 def test_a_change_of_parameters_after_the_fit_changes_no_prediction(tmp_path):

@@ -7,7 +7,7 @@ import pytest
 from sklearn import metrics
 
 import knotwork as kw
-from knotwork.estimators import _base as base
+from knotwork.estimators import _steps as steps
 from knotwork.estimators._plans import EFFORTS, _seconds, plan_effort
 from knotwork.nn import MLPConfig
 from knotwork.training import TrainingTable
@@ -124,7 +124,7 @@ y = (X[:, 0] > 0).astype(int)
     ids=str,
 )
 def test_if_something_is_named_exactly_that_is_trained(monkeypatch, kind, given, n_networks):
-    monkeypatch.setattr(base, "plan_effort", lambda *_, **settings: pytest.fail("effort has decided"))
+    monkeypatch.setattr(steps, "plan_effort", lambda *_, **settings: pytest.fail("effort has decided"))
     monkeypatch.setattr(MLPConfig, "training", lambda self, task: {"max_epochs": 2})
     model = kind(**given, device="cpu", random_state=0).fit(X, y)
     assert len(model.history_) == len(model.backbones_) == n_networks
@@ -144,7 +144,7 @@ def test_otherwise_the_effort_decides(monkeypatch, kind):
         calls.append((effort, settings))
         return plan_of_all_backbones(effort, data)
 
-    monkeypatch.setattr(base, "plan_effort", watched)
+    monkeypatch.setattr(steps, "plan_effort", watched)
     model = kind(effort="fast", time_limit=60, categories="code", device="cpu", random_state=0)
     model.fit(X, y)
     assert calls == [("fast", {"device": "cpu", "time_limit": 60, "n_folds": None})]
@@ -155,13 +155,13 @@ def test_otherwise_the_effort_decides(monkeypatch, kind):
 @pytest.fixture
 def trained(monkeypatch):
     """Return what `train` was called with, and its result."""
-    calls, original = [], base.train_spread
+    calls, original = [], steps.train_spread
 
     def watched(data, members, *others, **settings):
         calls.append((data, members, others, settings, original(data, members, *others, **settings)))
         return calls[-1][-1]
 
-    monkeypatch.setattr(base, "train_spread", watched)
+    monkeypatch.setattr(steps, "train_spread", watched)
     return calls
 
 
@@ -198,14 +198,14 @@ def test_the_validation_score_is_in_the_units_of_the_target(monkeypatch, tmp_pat
 
 
 def stop_at(monkeypatch, stack, epoch):
-    original = base.train_spread
+    original = steps.train_spread
 
     def stop(report):
         if (report.stack, report.epoch) == (stack, epoch):
             raise KeyboardInterrupt
 
     monkeypatch.setattr(
-        base, "train_spread", lambda *given, **settings: original(*given, **{**settings, "report": stop})
+        steps, "train_spread", lambda *given, **settings: original(*given, **{**settings, "report": stop})
     )
 
 
@@ -228,7 +228,7 @@ def test_a_time_limit_reaches_the_engine(monkeypatch, trained):
 
 @pytest.mark.parametrize("failed", [{0}, {0, 3}, {0, 2, 4, 6, 8}])
 def test_folds_that_fail_do_not_stop_a_fit(monkeypatch, failed):
-    original = base.train_spread
+    original = steps.train_spread
 
     def spoiled(*given, **settings):
         result = original(*given, **settings)
@@ -237,7 +237,7 @@ def test_folds_that_fail_do_not_stop_a_fit(monkeypatch, failed):
         ]
         return replace(result, histories=histories)
 
-    monkeypatch.setattr(base, "train_spread", spoiled)
+    monkeypatch.setattr(steps, "train_spread", spoiled)
     model = of_all_backbones(
         monkeypatch, weights=lambda rows, seed: np.ones(len(rows.predictions)) / len(rows.predictions)
     )
@@ -253,7 +253,7 @@ def test_folds_that_fail_do_not_stop_a_fit(monkeypatch, failed):
 
 
 def test_a_seed_decides(monkeypatch):
-    monkeypatch.setattr(base, "plan_effort", plan_of_all_backbones)
+    monkeypatch.setattr(steps, "plan_effort", plan_of_all_backbones)
     first, again, other = (
         kw.TabularRegressor(device="cpu", random_state=seed).fit(X, y.astype(float)) for seed in (1, 1, 2)
     )

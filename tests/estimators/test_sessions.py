@@ -11,7 +11,7 @@ import pytest
 
 import knotwork as kw
 from knotwork.errors import ArgumentError, ArgumentTypeError, ColumnTypeError
-from knotwork.estimators import _base as base
+from knotwork.estimators import _steps as steps
 from knotwork.nn import MLPConfig
 
 SHORT = kw.TrainingConfig(max_epochs=2, batch_size=32)
@@ -23,7 +23,7 @@ import signal
 
 import numpy as np
 import knotwork as kw
-from knotwork.estimators import _base as base
+from knotwork.estimators import _steps as steps
 from knotwork.nn import MLPConfig
 
 
@@ -67,7 +67,7 @@ def test_after_ctrl_c_the_model_is_the_best_so_far(monkeypatch):
             if report.epoch == 100:
                 signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(base, "ProgressBar", Pressing)
+    monkeypatch.setattr(steps, "ProgressBar", Pressing)
     numbers = np.random.default_rng(0).normal(size=(500, 3))
     wanted = numbers[:, 0] + numbers[:, 1]
     training = kw.TrainingConfig(max_epochs=1_000_000, patience=1_000_000, batch_size=64)

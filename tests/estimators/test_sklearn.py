@@ -16,7 +16,7 @@ from sklearn.utils._testing import assert_allclose
 
 import knotwork as kw
 from knotwork.encoders import Encoding
-from knotwork.estimators._plans import Plan, Recipe
+from knotwork.estimators._plans import FitPlan, Recipe
 from knotwork.nn import MLPConfig
 from tests.encoders.checks import is_repeated, parametrize_checks
 
@@ -44,7 +44,7 @@ def plan_small(effort, table, *, training=BRIEF["training"], **_):
     """Return two kinds of small networks on three folds."""
     choices = [(Encoding.parse(spec),) * table.numbers.shape[1] for spec in ("PLE@4", "Std")]
     recipes = [Recipe(choice, BRIEF["backbone"], training) for choice in choices]
-    return Plan(recipes, "ensemble", n_folds=3)
+    return FitPlan(recipes, "ensemble", n_folds=3)
 
 
 OF_DEFAULTS = [
@@ -94,7 +94,7 @@ def is_slow(estimator, check):
 @parametrize_checks(VARIANTS, is_slow, lambda estimator: EXCUSED)
 def test_scikit_learn_checks(estimator, check, monkeypatch):
     plan = plan_small if check.func.__name__ in OF_QUALITY else partial(plan_small, training=FEW)
-    monkeypatch.setattr("knotwork.estimators._base.plan_effort", plan)
+    monkeypatch.setattr("knotwork.estimators._settings.plan_effort", plan)
     if check.func.__name__ not in OF_QUALITY and estimator.training is not None:
         estimator = clone(estimator).set_params(training=FEW)  # checks share it
     if check.func.__name__ in ROUNDED:

@@ -110,7 +110,7 @@ def test_chunks_of_files_train_as_well_as_the_table(tmp_path, small_chunks):
     model = regressor().fit(source, "target", scratch=scratch)
     assert not list(scratch.iterdir())
     assert threading.active_count() == threads
-    assert len(model._held.target) == 500  # of 600 rows, a tenth: at most so many are held out
+    assert len(model._model.held.target) == 500  # of 600 rows, a tenth: at most so many are held out
     assert len(model.history_[0]["loss"]) == 4 * 4  # chunks and passes
     in_memory = regressor().fit(TABLE[FEATURES], TABLE["target"])
     truth = make_table(1000, seed=1)["target"]
@@ -143,7 +143,7 @@ def test_every_training_row_is_trained_once_in_a_pass(small_chunks, monkeypatch)
     )
     passes = [seen[start : start + 4] for start in (0, 4, 8)]
     trained = np.sort(np.concatenate([values for _, values in passes[0]]))
-    expected = np.sort(np.concatenate([trained, model._held.target]))
+    expected = np.sort(np.concatenate([trained, model._model.held.target]))
     np.testing.assert_array_equal(expected, np.sort(TABLE["target"]))
     orders = {tuple(chunk for chunk, _ in each) for each in passes}
     assert len(orders) > 1
@@ -374,7 +374,7 @@ def test_parts_of_predictions_are_those_of_the_batches(monkeypatch):
 def test_a_share_is_held_out_as_asked():
     table = TABLE[["b", "count", "target"]].iloc[:400]
     model = regressor(training=kw.TrainingConfig(max_epochs=1), validation=0.5).fit([table], "target")
-    assert len(model._held.target) == 200
+    assert len(model._model.held.target) == 200
 
 
 @pytest.mark.filterwarnings("ignore::knotwork.errors.ColumnWarning")

@@ -13,8 +13,8 @@ from sklearn.model_selection import GroupKFold, KFold, PredefinedSplit, ShuffleS
 
 import knotwork as kw
 from knotwork.encoders import Encoding
-from knotwork.estimators import _base as base
-from knotwork.estimators._plans import Plan, Recipe
+from knotwork.estimators import _steps as steps
+from knotwork.estimators._plans import FitPlan, Recipe
 from knotwork.nn import MLPConfig
 from knotwork.training import EpochReport, StopTraining
 
@@ -36,20 +36,20 @@ def plan_small(effort, table, *, n_folds=None, **_):
     """Return two kinds of small networks, on three folds unless the user says otherwise."""
     choices = [(Encoding.parse(spec),) * table.numbers.shape[1] for spec in ("BS-U@5", "Std")]
     recipes = [Recipe(choice, *SMALL.values()) for choice in choices]
-    return Plan(recipes, "ensemble", n_folds=n_folds or 3)
+    return FitPlan(recipes, "ensemble", n_folds=n_folds or 3)
 
 
 @pytest.fixture
 def trained(monkeypatch):
     """Return the members and the results of all calls of `train`; an effort is `plan_small`."""
-    calls, original = [], base.train_spread
+    calls, original = [], steps.train_spread
 
     def watched(data, members, *others, **settings):
         calls.append((data, members, original(data, members, *others, **settings)))
         return calls[-1][-1]
 
-    monkeypatch.setattr(base, "train_spread", watched)
-    monkeypatch.setattr(base, "plan_effort", plan_small)
+    monkeypatch.setattr(steps, "train_spread", watched)
+    monkeypatch.setattr("knotwork.estimators._settings.plan_effort", plan_small)
     return calls
 
 
@@ -439,7 +439,7 @@ def test_parameters_without_effect_warn(trained, parameters, given, message):
 @pytest.mark.parametrize("failed", [(), (0,), (0, 1, 3, 5), (1, 2, 3, 4)])
 def test_importances_are_of_networks_that_did_not_see_the_rows(monkeypatch, trained, failed):
     """Networks that fail, as those that Ctrl-C prevents, leave bags without some of their folds."""
-    watched = base.train_spread
+    watched = steps.train_spread
 
     def without(*given, **settings):
         result = watched(*given, **settings)
@@ -448,13 +448,13 @@ def test_importances_are_of_networks_that_did_not_see_the_rows(monkeypatch, trai
         ]
         return replace(result, histories=histories)
 
-    monkeypatch.setattr(base, "train_spread", without)
+    monkeypatch.setattr(steps, "train_spread", without)
     model = make(kw.TabularRegressor, "effort").fit(X, y)
     data, members, result = trained[0]
-    held, every = model._held, result.outputs(data.numbers, data.codes)
+    held, every = model._model.held, result.outputs(data.numbers, data.codes)
     rows = [np.flatnonzero((data.numbers == row).all(axis=1))[0] for row in held.table.numbers]
     assert held.members
-    for outputs in model._outputs(held.table)[held.members]:
+    for outputs in model._model.outputs(held.table)[held.members]:
         places = [place for place, own in enumerate(every) if np.allclose(own[rows], outputs, rtol=1e-4)]
         assert places
         assert not any(np.intersect1d(members[place].train, rows).size for place in places)

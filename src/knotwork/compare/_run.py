@@ -28,8 +28,11 @@ from knotwork.compare._verdict import Ranking, explain_gain
 from knotwork.encoders._choice import FeatureChoice
 from knotwork.encoders._methods import Encoding
 from knotwork.errors import ColumnError, ColumnWarning, PersistenceError
+from knotwork.estimators._base import fitted, settings_of
 from knotwork.estimators._estimators import TabularClassifier, TabularRegressor
+from knotwork.estimators._model import FittedModel
 from knotwork.estimators._plans import choose_features, effort_seconds
+from knotwork.estimators._steps import combine, prepare, train
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import resolve_device
 from knotwork.training._network import D_CATEGORY
@@ -318,12 +321,13 @@ class _Run:
         began = time.perf_counter()
         # An effort plans for an idle machine: on a busy one, it plans for less time than it has.
         planned = None if seconds is None else rounds.availability * seconds
-        model = self._model(source.task, str(ranking.encoding.candidate), planned)
-        preparation = model._prepare(rows.features, rows.labels, None)  # the steps of `fit`: the folds are used below
-        preparation = replace(preparation, config=replace(preparation.config, time_limit=seconds))
-        model._combine(preparation, model._train(preparation, began))
+        estimator = self._model(source.task, str(ranking.encoding.candidate), planned)
+        preparation = prepare(settings_of(estimator), rows.features, rows.labels)  # the folds are used below
+        config = replace(preparation.config, time_limit=seconds)
+        preparation = replace(preparation, config=config, target_name=source.target_name)
+        fit = combine(preparation, train(preparation, began))
+        model = fitted(estimator, fit)
         taken = time.perf_counter() - began
-        model.target_name_ = source.target_name
         if len(places) < source.n_rows:
             self._note(
                 f"The model is trained on {len(places):,} of {source.n_rows:,} rows, drawn at random, because time is "
@@ -337,16 +341,18 @@ class _Run:
             if predictions is not None:
                 predictions = predictions[np.isin(places, rounds.compared.features.index)]
             ranking, gain = self._rank_ensemble(ranking, rounds, model, predictions, seconds=taken)
-        self._skip_slow_importances(model)
-        return _Final(model, self._save(model), gain, ranking)
-
-    def _skip_slow_importances(self, model: Any) -> None:
-        """Skip the importances of features, for which every column is shuffled, if they would take too long."""
-        began = time.perf_counter()
-        model._outputs(model._held.table)
-        if (time.perf_counter() - began) * len(model.columns_) > IMPORTANCE_SHARE * self.left:
-            del model._held
+        has_figures = self._has_time_for_importances(fit)
+        if not has_figures:
+            fitted(model, replace(fit, held=None))
             self._note("Importances and figures of features are skipped, because so many columns would take too long.")
+        return _Final(model, self._save(model), gain, ranking, has_figures)
+
+    def _has_time_for_importances(self, fit: FittedModel) -> bool:
+        """Return whether every column can be shuffled in the time that is left."""
+        assert fit.held is not None
+        began = time.perf_counter()
+        fit.outputs(fit.held.table)
+        return (time.perf_counter() - began) * len(fit.columns) <= IMPORTANCE_SHARE * self.left
 
     def _rank_ensemble(
         self,
@@ -402,7 +408,7 @@ class _Run:
     def _write(self, source: Source, rounds: Rounds, final: "_Final", warnings: list[str]) -> Path:
         """Write the page and the tables."""
         n_features, effects, ranking = source.features.shape[1], [], final.ranking
-        if final.model is not None and hasattr(final.model, "_held"):
+        if final.has_figures:
             # Figures may take most of the remaining time; the page itself needs some.
             deadline = time.perf_counter() + max(0.6 * self.left, 1.0)
             encoding = ranking.encoding.candidate
@@ -443,12 +449,16 @@ class _Run:
 
 @dataclass(frozen=True, eq=False)
 class _Final:
-    """The saved model, its file, what it gains, and the ranking with it; no model after Ctrl-C."""
+    """The saved model, its file, what it gains, the ranking with it, and whether its features can be drawn.
+
+    After Ctrl-C there is no model.
+    """
 
     model: Any
     path: Path | None
     gain: str
     ranking: Ranking
+    has_figures: bool = False
 
 
 def _final_places(source: Source, compared: Source, n_rows: int, *, seed: int) -> npt.NDArray[np.int64]:

@@ -17,7 +17,7 @@ from knotwork._preparation.validation import draw_split
 from knotwork.compare._source import Source
 from knotwork.encoders._methods import Encoding
 from knotwork.estimators import TabularRegressor
-from knotwork.estimators._base import Preparation
+from knotwork.estimators._steps import Preparation
 from knotwork.nn._backbones import Backbone
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import train

@@ -13,7 +13,7 @@ from scipy.special import softmax
 from knotwork._checks import argument_error
 from knotwork._preparation.columns import CodedTable, Columns
 from knotwork.encoders._methods import PER_FEATURE, Encoding
-from knotwork.estimators._plans import Plan
+from knotwork.estimators._plans import FitPlan
 from knotwork.training._config import TrainingConfig
 from knotwork.training._job import mean_score, validation_scores
 from knotwork.training._members import Member, TrainingTable
@@ -22,8 +22,8 @@ from knotwork.training._objective import Objective
 from knotwork.training._results import Trained
 
 __all__ = [
-    "SMALLEST", "Combination", "HeldOut", "Residuals", "ValidationRows", "bagged_weights", "combine", "greedy_weights",
-    "reliability", "shuffled_losses", "temperature", "tempered",
+    "SMALLEST", "Combination", "HeldOut", "Residuals", "ValidationRows", "bagged_weights", "combine_members",
+    "greedy_weights", "reliability", "shuffled_losses", "temperature", "tempered",
 ]  # fmt: skip
 
 FloatArray = npt.NDArray[np.float64]
@@ -399,8 +399,8 @@ class Combination:
         return len(self.places) == n_folds * len({place // n_folds for place in self.places})
 
 
-def combine(
-    plan: Plan,
+def combine_members(
+    plan: FitPlan,
     trained: Trained,
     members: Sequence[Member],
     *,
@@ -415,7 +415,7 @@ def combine(
 
     Parameters
     ----------
-    plan : Plan
+    plan : FitPlan
         What was trained.
     trained : Trained
         The members: of every recipe, seed and fold, in this order.
@@ -456,7 +456,7 @@ def combine(
     )
 
 
-def _of_parts(plan: Plan, trained: Trained, finished: npt.NDArray[np.bool_], *, metric: Metric) -> Combination:
+def _of_parts(plan: FitPlan, trained: Trained, finished: npt.NDArray[np.bool_], *, metric: Metric) -> Combination:
     """Return members without a complete bag, whose predictions of all rows could be scored."""
     places = np.flatnonzero(finished)
     owners = places // (plan.n_seeds * plan.n_folds)
@@ -468,7 +468,7 @@ def _of_parts(plan: Plan, trained: Trained, finished: npt.NDArray[np.bool_], *, 
 
 
 def _described(
-    plan: Plan, trained: Trained, scores: FloatArray, *, weights: FloatArray, metric: Metric, scale: float = 1.0
+    plan: FitPlan, trained: Trained, scores: FloatArray, *, weights: FloatArray, metric: Metric, scale: float = 1.0
 ) -> list[dict[str, Any]]:
     """Return `TabularRegressor.candidates_`; `scores` are negated where larger is better, and in units of `scale`."""
     if plan.search == "all":

@@ -7,28 +7,17 @@ from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import softmax
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.metrics import accuracy_score, r2_score
-from sklearn.utils.validation import check_is_fitted
 
-from knotwork._checks import argument_error, check_bool, check_choice, listed
+from knotwork._checks import argument_error, check_bool, check_choice
 from knotwork._preparation.columns import CodedTable
-from knotwork._preparation.targets import Labels, check_target, class_weights, row_weights
+from knotwork._preparation.targets import Labels
 from knotwork.estimators._base import TabularEstimator
-from knotwork.estimators._combination import (
-    SMALLEST,
-    HeldOut,
-    Residuals,
-    ValidationRows,
-    reliability,
-    temperature,
-    tempered,
-)
-from knotwork.estimators._fitted import doubled
+from knotwork.estimators._combination import SMALLEST, Residuals
+from knotwork.estimators._tasks import Classification, Regression
 from knotwork.nn._backbones import Backbone
 from knotwork.training._config import TrainingConfig
-from knotwork.training._objective import Objective
 from knotwork.training._objectives import OBJECTIVES, make_objective
 from knotwork.training._progress import Reporter
 
@@ -216,6 +205,8 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
     (5, 2)
     """
 
+    _task = "regression"
+
     def __init__(  # noqa: PLR0913 - scikit-learn wants every parameter here
         self,
         encoding: str | Mapping[Any, str] = "auto",
@@ -291,8 +282,7 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
         std : ndarray of the same shape
             Standard deviations, if they are asked for.
         """
-        check_is_fitted(self)
-        objective = self.trained_.objective
+        objective = self._fitted.task.objective
         if check_bool(return_std, "return_std") and not objective.predicts_std:
             raise argument_error(
                 "return_std", f"be False for objective={objective.name!r}", return_std, "Fit with objective='gaussian'."
@@ -301,7 +291,7 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
 
     def _predict(self, table: CodedTable, *, return_std: bool) -> Any:
         """Return predictions for a table as it was read."""
-        objective, predictions = self.trained_.objective, self._predictions(table)
+        objective, predictions = self._model.task.objective, self._model.mean(table)
         result = objective.result(predictions)
         return (result, predictions[..., 1]) if return_std else result
 
@@ -329,19 +319,19 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
         (conformalised quantile regression), those of ``"poisson"``, ``"gamma"`` and ``"tweedie"`` the deviation of the
         law.
         """
-        check_is_fitted(self)
+        residuals = self.residuals_
         if isinstance(coverage, bool) or not isinstance(coverage, Real) or not 0.0 < coverage < 1.0:
             raise argument_error("coverage", "be a number between 0 and 1", coverage)
-        if self.residuals_ is None:
+        if residuals is None:
             raise AttributeError(
                 "predict_interval is not available: no rows were held out in the fit. Fit again, with at least 10 rows."
             )
-        return self._apply(partial(self._intervals, coverage=float(coverage)), X)
+        return self._apply(partial(self._intervals, residuals, coverage=float(coverage)), X)
 
-    def _intervals(self, table: CodedTable, *, coverage: float) -> npt.NDArray[np.float64]:
-        assert self.residuals_ is not None
-        ends = self.residuals_.interval(self._predictions(table), self.trained_.objective, coverage=coverage)
-        return ends if self.n_targets_ is not None else ends[:, 0]
+    def _intervals(self, residuals: Residuals, table: CodedTable, *, coverage: float) -> npt.NDArray[np.float64]:
+        model = self._model
+        ends = residuals.interval(model.mean(table), model.task.objective, coverage=coverage)
+        return ends if model.n_targets is not None else ends[:, 0]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the share of the target's variance that is explained, R²; of several levels, by the middle one.
@@ -349,57 +339,22 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
         Of a stream as in `fit`, y and sample_weight are names of columns.
         """
         y, predictions, sample_weight = self._beside_target(X, y, sample_weight)
-        return float(r2_score(y, self.trained_.objective.central(predictions), sample_weight=sample_weight))
-
-    def _predictions(self, table: CodedTable) -> npt.NDArray[np.float64]:
-        """Return all predictions, of shape (n, n_outputs) or, of several targets, (n, n_targets, n_outputs)."""
-        mean = _weighted_mean(self._outputs(table), self.weights_)
-        return mean if self.n_targets_ is None else mean.reshape(len(mean), self.n_targets_, -1)
-
-    def _responses(self, table: CodedTable) -> npt.NDArray[np.float64]:
-        predictions = self._predictions(table)[..., : len(self.trained_.objective.labels)]
-        return predictions.reshape(len(predictions), -1)
-
-    def _output_names(self) -> list[str]:
-        objective, n_targets = self.trained_.objective, self.n_targets_
-        if n_targets is None:
-            return list(objective.labels)
-        return [f"target {place + 1} {label}".strip() for place in range(n_targets) for label in objective.labels]
+        central = self._model.task.objective.central(predictions)
+        return float(r2_score(y, central, sample_weight=sample_weight))
 
     @property
     def n_targets_(self) -> int | None:
         """Number of targets, or None for a target of shape (n,)."""
-        shift = self.trained_.pieces[0].shift
-        return None if shift.dim() == 1 else shift.shape[1]
+        return self._fitted.n_targets
 
     @property
-    def _task(self) -> str:
-        return "regression"
+    def residuals_(self) -> Residuals | None:
+        """Quantiles of residuals, by which intervals are made; None if no rows were held out."""
+        return self._fitted.calibration.residuals
 
-    def _objective(self) -> Objective:
+    def _make_task(self) -> Regression:
         settings = {"quantiles": self.quantiles, "power": self.power, "delta": self.delta}
-        return make_objective(self.objective, self._task, settings)
-
-    def _calibrate(self, held: HeldOut | None) -> None:
-        self.residuals_ = None if held is None else Residuals.from_rows(held, self.trained_.objective)
-
-    def _read_target(self, y: Any) -> npt.NDArray[Any]:
-        target = check_target(y)
-        self._objective().check_target(target)
-        return target
-
-    def _read_validation_target(self, y: Any) -> npt.NDArray[Any]:
-        return self._read_target(y)
-
-    def _row_weights(self, target: npt.NDArray[Any], sample_weight: Any) -> npt.NDArray[np.float64] | None:
-        return row_weights(sample_weight, len(target))
-
-    def _loss(
-        self, outputs: npt.NDArray[np.float64], target: npt.NDArray[Any], weights: npt.NDArray[np.float64]
-    ) -> float:
-        mean = _weighted_mean(outputs, weights)
-        rows = ValidationRows.from_predictions(mean[None], target, trained=self._held.trained)
-        return min(rows.score_of(np.ones(1)), float(np.finfo(np.float64).max))
+        return Regression(make_objective(self.objective, self._task, settings))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -407,11 +362,6 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
         kind = OBJECTIVES.get(self.objective) if isinstance(self.objective, str) else self.objective
         tags.target_tags.positive_only = bool(getattr(kind, "is_positive", False))  # it may be any object before a fit
         return tags
-
-
-def _weighted_mean(outputs: npt.NDArray[np.float64], weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return the mean over members of outputs of shape (n_members, n, d_out)."""
-    return doubled((weights[:, None, None] * (0.5 * outputs)).sum(axis=0))
 
 
 @final
@@ -509,6 +459,8 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
     (5, 2)
     """
 
+    _task = "classification"
+
     def __init__(  # noqa: PLR0913 - scikit-learn wants every parameter here
         self,
         encoding: str | Mapping[Any, str] = "auto",
@@ -575,14 +527,14 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
             The columns of the fit, in any order if they have names. Of a stream as in `fit`, or an iterator of tables,
             an iterator is returned, of the probabilities of each batch.
         """
-        return self._apply(self._responses, X)
+        return self._apply(self._fitted.responses, X)
 
     def predict_log_proba(self, X: Any) -> Any:
         """Return the logarithms of `predict_proba`, all finite; parameters as there."""
         return self._apply(self._logarithms, X)
 
     def _logarithms(self, table: CodedTable) -> npt.NDArray[np.float64]:
-        logarithms: npt.NDArray[np.float64] = np.log(np.maximum(self._responses(table), SMALLEST))
+        logarithms: npt.NDArray[np.float64] = np.log(np.maximum(self._model.responses(table), SMALLEST))
         return logarithms
 
     def decision_function(self, X: Any) -> Any:
@@ -595,22 +547,23 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
 
     def _odds(self, table: CodedTable) -> npt.NDArray[np.float64]:
         logarithms = self._logarithms(table)
-        return logarithms[:, 1] - logarithms[:, 0] if self._n_classes == 2 else logarithms
+        return logarithms[:, 1] - logarithms[:, 0] if logarithms.shape[1] == 2 else logarithms
 
     def predict(self, X: Any) -> Any:
         """Return the most probable class of each row, of shape (n,); parameters as in `predict_proba`."""
-        return self._apply(lambda table: self.labels_.decode(self._responses(table).argmax(axis=1)), X)
+        return self._apply(lambda table: self.labels_.decode(self._model.responses(table).argmax(axis=1)), X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the share of rows whose class is predicted; of a stream as in `fit`, y is the name of a column."""
         y, predictions, sample_weight = self._beside_target(X, y, sample_weight)
         return float(accuracy_score(y, predictions, sample_weight=sample_weight))
 
-    def _responses(self, table: CodedTable) -> npt.NDArray[np.float64]:
-        return tempered(self._probabilities(self._outputs(table), self.weights_), self.temperature_)
-
-    def _output_names(self) -> list[str]:
-        return [str(label) for label in self.classes_.tolist()]
+    @property
+    def labels_(self) -> Labels:
+        """The classes, by which codes become labels."""
+        task = self._fitted.task
+        assert isinstance(task, Classification)
+        return task.classes
 
     @property
     def classes_(self) -> npt.NDArray[Any]:
@@ -618,59 +571,17 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
         return self.labels_.classes
 
     @property
-    def _task(self) -> str:
-        return "classification"
-
-    def _objective(self) -> Objective:
-        if self.calibrate is not None:
-            check_choice(self.calibrate, "calibrate", ("temperature",))
-        return make_objective(self.objective, self._task, {"gamma": self.gamma})
-
-    def _calibrate(self, held: HeldOut | None) -> None:
-        self.temperature_, self.calibration_ = 1.0, []
-        if held is None and self.calibrate is not None:
-            raise argument_error(
-                "calibrate", "be None where no rows are held out", self.calibrate, "Fit with at least 10 rows."
-            )
-        if held is not None:
-            held = held._replace(predictions=held.predictions[:, : self._n_classes])
-            self.temperature_ = 1.0 if self.calibrate is None else temperature(held)
-            self.calibration_ = reliability(held, self.temperature_)
+    def temperature_(self) -> float:
+        """Logarithms of probabilities are divided by it."""
+        return self._fitted.calibration.temperature
 
     @property
-    def _n_classes(self) -> int:
-        return self.labels_.n_classes
+    def calibration_(self) -> list[dict[str, Any]]:
+        """How far probabilities can be trusted."""
+        return list(self._fitted.calibration.groups)
 
-    def _read_target(self, y: Any) -> npt.NDArray[Any]:
-        self.labels_, codes = Labels.from_values(y)
-        return codes
-
-    def _read_validation_target(self, y: Any) -> npt.NDArray[Any]:
-        labels, codes = Labels.from_values(y)
-        known = dict(zip(self.labels_.values, range(self._n_classes), strict=True))
-        unknown = [value for value in labels.values if value not in known]
-        if unknown:
-            raise argument_error("y_val", f"have classes of y, {listed(known)}", listed(unknown))
-        return np.array([known[value] for value in labels.values])[codes]
-
-    def _row_weights(self, target: npt.NDArray[Any], sample_weight: Any) -> npt.NDArray[np.float64] | None:
-        weights = row_weights(sample_weight, len(target))
-        if self.class_weight is None:
-            return weights
-        counts = np.bincount(target, minlength=self._n_classes)
-        by_class = class_weights(self.class_weight, self.classes_, counts)[target]
-        return row_weights(by_class if weights is None else by_class * weights, len(target))
-
-    def _probabilities(
-        self, outputs: npt.NDArray[np.float64], weights: npt.NDArray[np.float64]
-    ) -> npt.NDArray[np.float64]:
-        shares = softmax(outputs[..., : self._n_classes], axis=-1)
-        mean: npt.NDArray[np.float64] = np.tensordot(weights, shares, axes=1)
-        return mean
-
-    def _loss(
-        self, outputs: npt.NDArray[np.float64], target: npt.NDArray[Any], weights: npt.NDArray[np.float64]
-    ) -> float:
-        probabilities = tempered(self._probabilities(outputs, weights), self.temperature_)
-        chosen = probabilities[np.arange(len(target)), target]
-        return float(-np.log(np.maximum(chosen, SMALLEST)).mean())
+    def _make_task(self) -> Classification:
+        if self.calibrate is not None:
+            check_choice(self.calibrate, "calibrate", ("temperature",))
+        objective = make_objective(self.objective, self._task, {"gamma": self.gamma})
+        return Classification(objective, self.class_weight, self.calibrate is not None)

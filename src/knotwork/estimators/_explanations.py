@@ -22,7 +22,7 @@ from knotwork.basis._blocks import BasisBlock
 from knotwork.encoders._methods import Encoding
 
 if TYPE_CHECKING:
-    from knotwork.estimators._fitted import FittedModel
+    from knotwork.estimators._model import FittedModel
 
 __all__ = [
     "Contributions", "FeatureEffect", "TableFunction", "column_pictures", "contributions", "effects", "plot_effects",
@@ -74,7 +74,7 @@ class FeatureEffect:
 
 @dataclass(frozen=True, eq=False)
 class TableFunction:
-    """An estimator as a function of a matrix of numbers, as libraries of explanations want it.
+    """A model as a function of a matrix of numbers, as libraries of explanations want it.
 
     Parameters
     ----------
@@ -92,20 +92,20 @@ class TableFunction:
 
 
 def effects(
-    estimator: "FittedModel", X: Any, columns: Sequence[Any] | None, *, n_points: int, seed: Any = 0
+    model: "FittedModel", X: Any, columns: Sequence[Any] | None, *, n_points: int, seed: Any = 0
 ) -> list[FeatureEffect]:
-    """Return the effects of columns on predictions; see `FittedModel.effects`."""
+    """Return the effects of columns on predictions; see `TabularRegressor.effects`."""
     check_int(n_points, "n_points", minimum=2)
-    table = estimator._read(X)
-    places = _places(estimator, columns)
+    table = model.columns.read(X)
+    places = _places(model, columns)
     rows = check_random_state(seed).permutation(len(table.numbers))[:MOST_ROWS]
     averaged = table.take(rows)
-    return [_effect(estimator, table, averaged, place, n_points) for place in places]
+    return [_effect(model, table, averaged, place, n_points) for place in places]
 
 
-def _places(estimator: "FittedModel", columns: Sequence[Any] | None) -> list[int]:
+def _places(model: "FittedModel", columns: Sequence[Any] | None) -> list[int]:
     """Return the places of columns by their names; by default of all that networks see."""
-    names, seen = estimator.columns_.labels, estimator.columns_.seen
+    names, seen = model.columns.labels, model.columns.seen
     if columns is None:
         return seen
     for name in columns:
@@ -116,18 +116,16 @@ def _places(estimator: "FittedModel", columns: Sequence[Any] | None) -> list[int
     return [names.index(name) for name in columns]
 
 
-def _effect(
-    estimator: "FittedModel", table: CodedTable, averaged: CodedTable, place: int, n_points: int
-) -> FeatureEffect:
-    columns = estimator.columns_
+def _effect(model: "FittedModel", table: CodedTable, averaged: CodedTable, place: int, n_points: int) -> FeatureEffect:
+    columns = model.columns
     span = columns.spans[place]
     entries = table.values(span)
     first, values = _representatives(entries[:, 0], span.field, n_points)
     if span.field == "codes":
         labels = ["missing or new", *columns[place].categories]
         values = np.array([labels[code] for code in values.tolist()], dtype=object)
-    lines = np.stack([_responses(estimator, averaged.with_values(span, entries[row])) for row in first], axis=1)
-    return FeatureEffect(columns.labels[place], values, lines.mean(axis=0), lines, estimator._output_names())
+    lines = np.stack([_responses(model, averaged.with_values(span, entries[row])) for row in first], axis=1)
+    return FeatureEffect(columns.labels[place], values, lines.mean(axis=0), lines, model.response_names)
 
 
 def _representatives(column: npt.NDArray[Any], field: str, n_points: int) -> tuple[list[int], npt.NDArray[Any]]:
@@ -147,30 +145,30 @@ def _representatives(column: npt.NDArray[Any], field: str, n_points: int) -> tup
     return known[first[chosen]].tolist(), distinct[chosen]
 
 
-def _responses(estimator: "FittedModel", table: CodedTable) -> Floats:
+def _responses(model: "FittedModel", table: CodedTable) -> Floats:
     """Return predictions or probabilities, of shape (n, n_outputs)."""
     starts = range(0, len(table.numbers), ROWS_AT_ONCE)
     parts = (table.take(slice(start, start + ROWS_AT_ONCE)) for start in starts)
-    return np.concatenate([estimator._responses(part) for part in parts])
+    return np.concatenate([model.responses(part) for part in parts])
 
 
-def _shown(estimator: "FittedModel") -> int | None:
+def _shown(model: "FittedModel") -> int | None:
     """Return the output that stands for all: the only one, or the second of two classes; None if there are more."""
-    n_outputs = len(estimator._output_names())
-    return n_outputs - 1 if n_outputs <= (2 if estimator._task == "classification" else 1) else None
+    n_outputs = len(model.response_names)
+    return n_outputs - 1 if n_outputs <= (2 if model.task.name == "classification" else 1) else None
 
 
 def contributions(
-    estimator: "FittedModel", X: Any, background: Any, *, n_permutations: int, random_state: Any
+    model: "FittedModel", X: Any, background: Any, *, n_permutations: int, random_state: Any
 ) -> Contributions:
-    """Return the contributions of columns to predictions; see `FittedModel.contributions`."""
+    """Return the contributions of columns to predictions; see `TabularRegressor.contributions`."""
     check_int(n_permutations, "n_permutations", minimum=1)
     random = check_random_state(random_state)
-    table = estimator._read(X)
-    behind = _background(estimator, background)
-    columns = estimator.columns_
+    table = model.columns.read(X)
+    behind = _background(model, background)
+    columns = model.columns
     spans = [columns.spans[place] for place in columns.seen]
-    n_rows, outputs = len(table.numbers), estimator._output_names()
+    n_rows, outputs = len(table.numbers), model.response_names
     total, baseline = np.zeros((n_rows, len(spans), len(outputs))), np.zeros(len(outputs))
     for place in range(n_permutations):
         # Each order is followed by its reverse, with the same background row, which halves the noise.
@@ -179,40 +177,39 @@ def contributions(
             row = int(random.randint(len(behind.numbers)))
         else:
             order = order[::-1]
-        steps = _walk(estimator, table, behind.take([row] * n_rows), [spans[i] for i in order])
+        steps = _walk(model, table, behind.take([row] * n_rows), [spans[i] for i in order])
         total[:, order] += np.diff(steps, axis=1) / n_permutations
         baseline += steps[0, 0] / n_permutations
     names = [columns.labels[place] for place in columns.seen]
-    shown = _shown(estimator)
+    shown = _shown(model)
     if shown is not None:
         return Contributions(names, total[:, :, shown], float(baseline[shown]))
     return Contributions(names, total, baseline)
 
 
-def _walk(estimator: "FittedModel", table: CodedTable, behind: CodedTable, spans: Sequence[Span]) -> Floats:
+def _walk(model: "FittedModel", table: CodedTable, behind: CodedTable, spans: Sequence[Span]) -> Floats:
     """Return predictions while columns of the background become those of the table, (n, n_columns + 1, n_outputs)."""
-    steps = [_responses(estimator, behind)]
+    steps = [_responses(model, behind)]
     for span in spans:
         behind = behind.with_values(span, table.values(span))
-        steps.append(_responses(estimator, behind))
+        steps.append(_responses(model, behind))
     return np.stack(steps, axis=1)
 
 
-def _background(estimator: "FittedModel", background: Any) -> CodedTable:
+def _background(model: "FittedModel", background: Any) -> CodedTable:
     if background is not None:
-        return estimator._read(background)
-    if not hasattr(estimator, "_held"):
+        return model.columns.read(background)
+    if model.held is None:
         hint = "A model that was loaded has no rows of its own: pass rows of the training table, a hundred or so."
         raise argument_error("background", "be given", None, hint)
-    held: CodedTable = estimator._held.table
-    return held
+    return model.held.table
 
 
-def table_function(estimator: "FittedModel", X: Any) -> TableFunction:
-    """Return the estimator as a function of numbers; see `FittedModel.as_function`."""
-    table = estimator._read(X)
+def table_function(model: "FittedModel", X: Any) -> TableFunction:
+    """Return the model as a function of numbers; see `TabularRegressor.as_function`."""
+    table = model.columns.read(X)
     n_numbers = table.numbers.shape[1]
-    columns = estimator.columns_
+    columns = model.columns
     coded = map(str, columns.categorical)
     limits = np.array([len(each) for each in columns.categories])
 
@@ -220,18 +217,18 @@ def table_function(estimator: "FittedModel", X: Any) -> TableFunction:
         matrix = np.asarray(matrix, dtype=np.float64)
         # A library may pass codes between those of categories, or missing ones.
         codes = np.nan_to_num(np.rint(matrix[:, n_numbers:])).clip(0, limits).astype(np.int64)
-        responses = _responses(estimator, CodedTable(matrix[:, :n_numbers], codes))
+        responses = _responses(model, CodedTable(matrix[:, :n_numbers], codes))
         return responses[:, 0] if responses.shape[1] == 1 else responses
 
     matrix = np.concatenate([table.numbers, table.codes], axis=1)
     return TableFunction(matrix, [*map(str, columns.numerical_names), *coded], function)
 
 
-def column_pictures(estimator: "FittedModel") -> list[ColumnPicture]:
+def column_pictures(model: "FittedModel") -> list[ColumnPicture]:
     """Return pictures of the numerical columns, encoded as by the member with the largest weight."""
-    best = int(np.argmax(estimator.weights_))
-    encodings, knots, units = estimator.encoding_[best], estimator.knots_[best], estimator.trained_.units
-    held = estimator._held.table.numbers if hasattr(estimator, "_held") else None
+    best = int(np.argmax(model.weights))
+    encodings, knots, units = model.encodings[best], model.knots[best], model.trained.units
+    held = None if model.held is None else model.held.table.numbers
     pictures = []
     for place, (name, written) in enumerate(encodings.items()):
         column = np.empty(0) if held is None else held[:, place]
@@ -249,34 +246,34 @@ def column_pictures(estimator: "FittedModel") -> list[ColumnPicture]:
     return pictures
 
 
-def plot_history(estimator: "FittedModel") -> Any:
-    """Return a figure of loss and validation score by epoch; see `FittedModel.plot_history`."""
+def plot_history(model: "FittedModel") -> Any:
+    """Return a figure of loss and validation score by epoch; see `TabularRegressor.plot_history`."""
     figure, (left, right) = _figure(1, 2)
-    for weight, history in zip(estimator.weights_, estimator.history_, strict=True):
+    for weight, history in zip(model.weights, model.history, strict=True):
         epochs = np.arange(1, len(history["loss"]) + 1)
-        strong = {"alpha": 0.35 + 0.65 * float(weight / estimator.weights_.max()), "linewidth": 1.2}
+        strong = {"alpha": 0.35 + 0.65 * float(weight / model.weights.max()), "linewidth": 1.2}
         (line,) = left.plot(epochs, history["loss"], **strong)
         right.plot(epochs, history["score"], color=line.get_color(), **strong)
         best = history["best_epoch"]
         if 0 < best <= len(epochs):
             right.plot(best, history["score"][best - 1], "o", color=line.get_color(), markersize=3)
-    for axis, title in ((left, "training loss"), (right, f"validation {estimator.history_[0]['metric']}")):
+    for axis, title in ((left, "training loss"), (right, f"validation {model.history[0]['metric']}")):
         axis.set_title(title, fontsize=10)
         axis.set_xlabel("epoch")
     return figure
 
 
-def plot_effects(estimator: "FittedModel", X: Any, columns: Sequence[Any] | None) -> Any:
-    """Return a figure with a panel for each effect; see `FittedModel.plot_effects`."""
+def plot_effects(model: "FittedModel", X: Any, columns: Sequence[Any] | None) -> Any:
+    """Return a figure with a panel for each effect; see `TabularRegressor.plot_effects`."""
     if columns is None:
-        order = np.argsort(-estimator.feature_importances_, kind="stable")
-        seen = _places(estimator, None)
-        columns = [estimator.columns_.labels[place] for place in order.tolist() if place in seen][:MOST_PANELS]
-    shown = effects(estimator, X, columns, n_points=40)
+        order = np.argsort(-model.importances, kind="stable")
+        seen = _places(model, None)
+        columns = [model.columns.labels[place] for place in order.tolist() if place in seen][:MOST_PANELS]
+    shown = effects(model, X, columns, n_points=40)
     n_across = min(len(shown), 3)
     figure, axes = _figure(-(-len(shown) // n_across), n_across)
     for axis, effect in zip(axes, shown, strict=False):
-        place = _shown(estimator)
+        place = _shown(model)
         outputs = range(effect.mean.shape[1]) if place is None else [place]
         is_number = effect.values.dtype.kind == "f"
         x = effect.values if is_number else np.arange(len(effect.values))

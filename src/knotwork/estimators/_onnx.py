@@ -154,8 +154,8 @@ def _inputs(graph: OnnxGraph, estimator: TabularEstimator) -> tuple[list[Any], s
         info, code = _codes(graph, name, column.kind, column.categories)
         infos.append(info)
         codes.append(code)
-    if estimator.indicated_ and missing is not None:
-        indicated = graph("Gather", missing, np.array(estimator.indicated_, dtype=np.int64), axis=1)
+    if estimator._model.indicated and missing is not None:
+        indicated = graph("Gather", missing, np.array(estimator._model.indicated, dtype=np.int64), axis=1)
         codes.append(graph("Where", indicated, graph.ints(1), graph.ints(2)))
     return infos, numbers, graph.join(codes, 1) if codes else None, missing
 

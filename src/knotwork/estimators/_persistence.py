@@ -32,7 +32,8 @@ from knotwork.encoders._methods import METHOD_TABLE, Encoding
 from knotwork.errors import PersistenceError
 from knotwork.estimators._base import TabularEstimator
 from knotwork.estimators._combination import Residuals
-from knotwork.estimators._estimators import TabularClassifier, TabularRegressor
+from knotwork.estimators._estimators import TabularClassifier
+from knotwork.estimators._model import FittedModel
 from knotwork.estimators._saved_networks import (
     MOST_LAYERS,
     MOST_TENSORS,
@@ -50,6 +51,7 @@ from knotwork.estimators._saved_networks import (
     piece_to_json,
     read_tensor,
 )
+from knotwork.estimators._tasks import Calibration, Classification, Task
 from knotwork.nn._backbones import BACKBONES
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import resolve_device
@@ -105,7 +107,8 @@ def save(estimator: TabularEstimator, path: str | Path) -> None:
     """
     if type(estimator) not in CLASSES.values():
         raise type_error("estimator", "be a TabularRegressor or a TabularClassifier", estimator)
-    tensors = _tensors(estimator)
+    model = estimator._model
+    tensors = _tensors(model)
     content = _content(estimator, tensors)
     _check_layers(content["pieces"])
     if len(tensors) > MOST_TENSORS or len(estimator.trained_.pieces) > MOST_PIECES:
@@ -154,7 +157,8 @@ def load(path: str | Path, *, device: Any = "auto") -> Any:
         replace(piece, **{name: getattr(piece, name).to(torch_device) for name in ("network", "shift", "scale")})
         for piece in estimator.trained_.pieces
     ]
-    estimator.device, estimator.trained_ = device, replace(estimator.trained_, pieces=pieces)
+    model = estimator._model
+    estimator.device, estimator._model = device, replace(model, trained=replace(model.trained, pieces=pieces))
     return estimator
 
 
@@ -167,20 +171,19 @@ def _check_layers(pieces: list[dict[str, Any]]) -> None:
             raise PersistenceError(f"The estimator cannot be saved: {error} Fit again with fewer layers.") from error
 
 
-def _tensors(estimator: TabularEstimator) -> dict[str, Tensor]:
+def _tensors(model: FittedModel) -> dict[str, Tensor]:
     """Return all tensors of the file by name."""
-    trained = estimator.trained_
+    trained = model.trained
     tensors = {"units": torch.from_numpy(np.ascontiguousarray(trained.units, dtype=np.float64))}
     for place, piece in enumerate(trained.pieces):
         tensors |= piece_tensors(piece, f"piece{place}")
     for place, history in enumerate(trained.histories):
         rows = np.array([history.loss, history.score, history.learning_rate], dtype=np.float64)
         tensors[f"member{place}.history"] = torch.from_numpy(rows)
-    if isinstance(estimator, TabularRegressor) and estimator.residuals_ is not None:
-        tensors["residuals"] = torch.from_numpy(np.ascontiguousarray(estimator.residuals_.values))
-    is_wide = len(estimator.columns_) > MOST_SHUFFLED
-    if hasattr(estimator, "_importances") or (hasattr(estimator, "_held") and not is_wide):
-        tensors["importances"] = torch.from_numpy(np.array(estimator.feature_importances_, dtype=np.float64))
+    if model.calibration.residuals is not None:
+        tensors["residuals"] = torch.from_numpy(np.ascontiguousarray(model.calibration.residuals.values))
+    if model.can_tell_importances(MOST_SHUFFLED):
+        tensors["importances"] = torch.from_numpy(np.array(model.importances, dtype=np.float64))
     return tensors
 
 
@@ -210,11 +213,11 @@ def _content(estimator: TabularEstimator, tensors: Mapping[str, Tensor]) -> dict
             {name: value for name, value in choice.items() if name != "column"}
             for choice in estimator.encoding_choices_
         ],
-        "indicated": [int(index) for index in estimator.indicated_],
+        "indicated": [int(index) for index in estimator._model.indicated],
         "task": trained.objective.task,
         "objective": trained.objective.to_json(),
-        **_calibration_content(estimator),
-        "config": _write_training(estimator.config_, "training"),
+        **_calibration_content(estimator._model),
+        "config": _write_training(estimator._model.config, "training"),
         "categories": trained.pieces[0].network.categories,
         "pieces": [piece_to_json(piece) for piece in trained.pieces],
         "histories": [
@@ -226,14 +229,13 @@ def _content(estimator: TabularEstimator, tensors: Mapping[str, Tensor]) -> dict
     }
 
 
-def _calibration_content(estimator: TabularEstimator) -> dict[str, Any]:
+def _calibration_content(model: FittedModel) -> dict[str, Any]:
     """Return what was learned from rows that were held out, without tensors, and the number of targets."""
-    if isinstance(estimator, TabularRegressor):
-        kept = estimator.residuals_
+    if not isinstance(model.task, Classification):
+        kept = model.calibration.residuals
         residuals = None if kept is None else {"ends": [*kept.ends], "floor": kept.floor.tolist()}
-        return {"n_targets": estimator.n_targets_, "residuals": residuals, "temperature": None, "calibration": None}
-    assert isinstance(estimator, TabularClassifier)
-    learned = {"temperature": estimator.temperature_, "calibration": estimator.calibration_}
+        return {"n_targets": model.n_targets, "residuals": residuals, "temperature": None, "calibration": None}
+    learned = {"temperature": model.calibration.temperature, "calibration": list(model.calibration.groups)}
     return {"n_targets": None, "residuals": None, **learned}
 
 
@@ -342,57 +344,60 @@ def _checked_estimator(content: dict[str, Any], file: TensorFile) -> Any:
     check_entries(content, "content", ENTRIES)
     kind = CLASSES[check_choice(content["class"], "class", CLASSES)]
     estimator = kind(**_parameters(content["parameters"], kind._get_param_names(), file.capacity))
-    estimator.columns_ = columns = Columns.from_json(content["columns"])
-    if kind is TabularClassifier:
-        estimator.labels_ = Labels.from_json(content["labels"])
+    columns, task = Columns.from_json(content["columns"]), check_choice(content["task"], "task", (kind._task,))
+    objective = _read_objective(content["objective"], task)
+    goal = replace(estimator._make_task(), objective=objective)
+    if isinstance(goal, Classification):
+        goal = replace(goal, labels=Labels.from_json(content["labels"]))
     elif content["labels"] is not None:
         raise argument_error("labels", "be None for a regressor", content["labels"])
-    check_choice(content["task"], "task", (estimator._task,))
-    name = content["target_name"]
-    estimator.target_name_ = None if name is None else _text(name, "target_name")
-    n_numerical = len(columns.numerical_names)
-    estimator.encoding_choices_ = _choices(content["feature_choices"], columns.numerical_names)
-    estimator.indicated_ = _indicated(content["indicated"], n_numerical)
-    estimator.config_ = _config(content["config"])
-    objective = _read_objective(content["objective"], estimator._task)
-    estimator.config_.metric_for(objective)
+    names, config = columns.numerical_names, _config(content["config"])
+    indicated = _indicated(content["indicated"], len(names))
+    config.metric_for(objective)
     n_targets = _integer(content["n_targets"], "n_targets", minimum=2)
     shape = NetworkShape(
-        n_numerical,
-        (*columns.cardinalities, *[N_FLAGS] * len(estimator.indicated_)),
+        len(names),
+        (*columns.cardinalities, *[N_FLAGS] * len(indicated)),
         check_choice(content["categories"], "categories", CATEGORIES),
-        estimator._task,
-        (n_targets or 1) * objective.n_outputs if kind is TabularRegressor else max(estimator._n_classes, 2),
+        task,
+        max(goal.n_classes, 2) if isinstance(goal, Classification) else (n_targets or 1) * objective.n_outputs,
         n_targets,
     )
-    estimator.trained_ = _trained(content, file, shape, objective=objective)
-    for piece in estimator.trained_.pieces:
-        piece.network.reproducible = estimator.config_.reproducible
-    _set_calibration(estimator, content, file)
-    estimator._set_names(columns)
-    n_members = len(estimator.trained_.histories)
-    estimator.encoding_ = _encodings(content["encodings"], columns.numerical_names, n_members)
-    estimator.weights_ = _weights(content["weights"], n_members)
-    candidates, metric = check_list(content["candidates"], "candidates"), objective.metric.name
-    estimator.candidates_ = [_candidate(candidate, metric) for candidate in candidates]
-    score = content["score"]
-    estimator.validation_score_ = np.nan if score is None else _number(score, "score")
+    trained = _trained(content, file, shape, objective=objective)
+    for piece in trained.pieces:
+        piece.network.reproducible = config.reproducible
+    n_members, score, name = len(trained.histories), content["score"], content["target_name"]
+    importances = None
     if check_bool(content["has_importances"], "has_importances"):
-        importances = read_tensor(file, "importances", (len(columns),), torch.float64)
-        estimator._importances = importances.numpy()
+        importances = read_tensor(file, "importances", (len(columns),), torch.float64).numpy()
+    metric = objective.metric.name
+    estimator._model = FittedModel(
+        task=goal,
+        columns=columns,
+        indicated=tuple(indicated),
+        trained=trained,
+        weights=_weights(content["weights"], n_members),
+        encodings=_encodings(content["encodings"], names, n_members),
+        config=config,
+        calibration=_calibration(content, file, goal, n_targets or 1),
+        candidates=[_candidate(each, metric) for each in check_list(content["candidates"], "candidates")],
+        choices=_choices(content["feature_choices"], names),
+        score=np.nan if score is None else _number(score, "score"),
+        target_name=None if name is None else _text(name, "target_name"),
+        known_importances=importances,
+    )
     return estimator
 
 
-def _set_calibration(estimator: Any, content: dict[str, Any], file: TensorFile) -> None:
-    """Set what was learned from rows that were held out."""
+def _calibration(content: dict[str, Any], file: TensorFile, task: Task, n_targets: int) -> Calibration:
+    """Return what was learned from rows that were held out."""
     residuals = content["residuals"]
-    if isinstance(estimator, TabularRegressor):
-        estimator.residuals_ = None if residuals is None else _residuals(residuals, file, estimator.n_targets_ or 1)
-        return
+    if not isinstance(task, Classification):
+        return Calibration(None if residuals is None else _residuals(residuals, file, n_targets))
     if residuals is not None:
         raise argument_error("residuals", "be None for a classifier", type(residuals).__name__)
-    estimator.temperature_ = _number(content["temperature"], "temperature", minimum=1e-3)
-    estimator.calibration_ = [_group(group) for group in check_list(content["calibration"], "calibration")]
+    groups = tuple(_group(group) for group in check_list(content["calibration"], "calibration"))
+    return Calibration(temperature=_number(content["temperature"], "temperature", minimum=1e-3), groups=groups)
 
 
 def _choices(content: Any, names: list[Any]) -> list[dict[str, Any]]:

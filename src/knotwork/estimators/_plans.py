@@ -20,7 +20,7 @@ from knotwork.training._objective import Objective
 from knotwork.training._results import History, Trained
 
 __all__ = [
-    "EFFORTS", "Plan", "Recipe", "Warm", "choose_features", "effort_seconds", "plan_choice", "plan_effort",
+    "EFFORTS", "FitPlan", "Recipe", "Warm", "choose_features", "effort_seconds", "plan_choice", "plan_effort",
     "plan_members", "refit_members", "share_of_validation", "warm_members",
 ]  # fmt: skip
 
@@ -53,7 +53,7 @@ class Recipe:
 
 
 @dataclass(frozen=True)
-class Plan:
+class FitPlan:
     """What a fit trains: every recipe with every random seed on every fold.
 
     Parameters
@@ -78,12 +78,12 @@ class Plan:
     n_seeds: int = 1
     most_kept: int | None = None
 
-    def with_choices(self, choices: Sequence[FeatureChoice]) -> "Plan":
+    def with_choices(self, choices: Sequence[FeatureChoice]) -> "FitPlan":
         """Return the plan with the encodings that were chosen for the columns."""
         encodings = tuple(Encoding.parse(choice.encoding) for choice in choices)
         return replace(self, recipes=[replace(recipe, encodings=encodings) for recipe in self.recipes])
 
-    def with_interactions(self, interactions: InteractionConfig | None) -> "Plan":
+    def with_interactions(self, interactions: InteractionConfig | None) -> "FitPlan":
         """Return the plan with interactions in all networks."""
         return replace(self, recipes=[replace(recipe, interactions=interactions) for recipe in self.recipes])
 
@@ -199,7 +199,7 @@ FEW_ROWS = 60
 
 def plan_effort(
     effort: str, table: TrainingTable, *, device: str, time_limit: float | None, n_folds: int | None = None
-) -> Plan:
+) -> FitPlan:
     """Return what an effort trains on a table.
 
     If the kinds of the effort would take too long, there are fewer kinds, then fewer epochs and folds of the first; in
@@ -229,7 +229,7 @@ def plan_effort(
         if _seconds(chosen, table, folds, device=device) <= seconds:
             break
     folds = 1 if n_folds is None and table.n_rows < FEW_ROWS else folds
-    return Plan(chosen, "ensemble", n_folds=folds, most_kept=min(MOST_KEPT[effort], len(chosen)))
+    return FitPlan(chosen, "ensemble", n_folds=folds, most_kept=min(MOST_KEPT[effort], len(chosen)))
 
 
 def effort_seconds(effort: str, n_rows: int, *, device: str) -> float:
@@ -293,7 +293,7 @@ def _seconds(recipes: Sequence[Recipe], table: TrainingTable, n_folds: int, *, d
 def plan_choice(
     encoding: Any, size: int | None, backbone: Backbone, *,
     names: list[Any], objective: Objective, training: TrainingConfig | None, n_members: int,
-) -> Plan:  # fmt: skip
+) -> FitPlan:  # fmt: skip
     """Return the plan of a user who says what is trained; parameters as in `TabularRegressor`.
 
     `names` are those of the numerical columns, or their places in the table.
@@ -303,7 +303,7 @@ def plan_choice(
     choices = [(each,) * len(names) for each in tried] or [choose_encodings(encoding, size, **about)]
     config = TrainingConfig(**backbone.training(objective.trained_as)) if training is None else training
     recipes = [Recipe(choice, backbone, config) for choice in choices]
-    return Plan(recipes, str(encoding) if tried else "all", n_seeds=n_members)
+    return FitPlan(recipes, str(encoding) if tried else "all", n_seeds=n_members)
 
 
 def choose_features(prepared: PreparedTable, names: Sequence[Any], *, size: int | None = None) -> list[FeatureChoice]:
@@ -333,7 +333,7 @@ def choose_features(prepared: PreparedTable, names: Sequence[Any], *, size: int 
     return choose_columns(numbers, table.target[rows], names=names, **about)
 
 
-def plan_members(prepared: PreparedTable, plan: Plan, seeds: npt.NDArray[np.int64]) -> list[Member]:
+def plan_members(prepared: PreparedTable, plan: FitPlan, seeds: npt.NDArray[np.int64]) -> list[Member]:
     """Return a network of every recipe, random seed and fold, in this order.
 
     All recipes have the same random seeds, so that chance does not favour one of them.
@@ -417,7 +417,7 @@ class Warm:
 
     Parameters
     ----------
-    plan : Plan
+    plan : FitPlan
         What the parameters asked for.
     recipes : list of Recipe
         The recipe of each network that was kept.
@@ -425,18 +425,15 @@ class Warm:
         The same networks before training, without their rows: of every recipe and seed all folds.
     random_state : tuple
         State of the random numbers before the rows of the folds were drawn.
-    labels : Labels or None
-        The classes.
     """
 
-    plan: Plan
+    plan: FitPlan
     recipes: list[Recipe]
     members: list[Member]
     random_state: Any
-    labels: Any
 
 
-def warm_members(warm: Warm, prepared: PreparedTable, plan: Plan) -> tuple[Plan, list[Member]] | None:
+def warm_members(warm: Warm, prepared: PreparedTable, plan: FitPlan) -> tuple[FitPlan, list[Member]] | None:
     """Return what goes on from the networks of an earlier fit, or None if the plan is another.
 
     Settings of training may differ. Only the networks that were kept are trained; the others had no weight.
@@ -447,7 +444,7 @@ def warm_members(warm: Warm, prepared: PreparedTable, plan: Plan) -> tuple[Plan,
         The earlier fit.
     prepared : PreparedTable
         The table and its folds.
-    plan : Plan
+    plan : FitPlan
         What would be trained anew.
     """
     kinds = {recipe.network: recipe for recipe in plan.recipes}

@@ -7,7 +7,7 @@ from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,15 +23,16 @@ from knotwork._preparation.streams import (
     whole_batches,
     write_blocks,
 )
-from knotwork._preparation.targets import DTYPES, Labels, check_target, class_weights
+from knotwork._preparation.targets import DTYPES, Labels, check_target
 from knotwork._preparation.validation import LARGEST_SEED, Holdout
 from knotwork._tables import as_frame, source_names
 from knotwork.errors import ColumnTypeError, ColumnWarning
+from knotwork.estimators._model import FittedModel
+from knotwork.estimators._settings import FitSettings
+from knotwork.estimators._steps import Preparation, check_given, drawn_from, warn_of_few, warn_unused, with_members
+from knotwork.estimators._tasks import Classification, Task
 from knotwork.training._chunks import RowChunks, RowFormat
 from knotwork.training._members import TrainingTable, column_units
-
-if TYPE_CHECKING:  # the estimators load this module when they need it
-    from knotwork.estimators._base import Preparation, TabularEstimator
 
 __all__ = ["predicted_batches", "prepared_stream", "read_beside_target"]
 
@@ -50,38 +51,28 @@ def scratch_folder(scratch: Any) -> Iterator[Path]:
         yield Path(folder)
 
 
-class _Numbers:
+class _NumbersSurvey:
     """The targets of a regression, batch after batch."""
 
-    n_classes = 0
-
-    def __init__(self, estimator: "TabularEstimator") -> None:
-        self._objective = estimator._objective()
+    def __init__(self, task: Task) -> None:
+        self._task = task
 
     def look(self, y: Any) -> None:
-        """Check the targets of a batch; whether all are 0 is known only after the last one."""
+        """Check the targets of a batch; whether all are 0 is checked in the rows in memory."""
         target = check_target(y)
         if target.any():
-            self._objective.check_target(target)
+            self._task.objective.check_target(target)
 
-    def finish(self) -> None:
-        """Do nothing: whether all targets are 0 is checked in the rows in memory."""
-
-    def read(self, y: Any) -> npt.NDArray[np.float64]:
-        """Return targets as numbers."""
-        return check_target(y)
-
-    def weigh(self, target: npt.NDArray[Any], weights: Weights) -> Weights:
-        """Return the weights of rows."""
-        del target
-        return weights
+    def finish(self) -> Task:
+        """Return the task."""
+        return self._task
 
 
-class _Classes:
+class _ClassesSurvey:
     """The classes of a classification, batch after batch."""
 
-    def __init__(self, estimator: "TabularEstimator") -> None:
-        self._estimator, self._counts, self._dtypes = estimator, Counter[Any](), set[str]()
+    def __init__(self, task: Classification) -> None:
+        self._task, self._counts, self._dtypes = task, Counter[Any](), set[str]()
 
     def look(self, y: Any) -> None:
         """Count the classes of a batch."""
@@ -93,30 +84,16 @@ class _Classes:
             kinds = " and ".join(sorted(self._dtypes))
             raise ColumnTypeError(f"y must have one type in all batches, but has {kinds}. Convert it first.")
 
-    def finish(self) -> None:
-        """Set the classes of the estimator, once all batches have been looked at."""
+    def finish(self) -> Classification:
+        """Return the task with the classes of all batches."""
         dtype = next(iter(self._dtypes)) if len(self._dtypes) == 1 else np.result_type(*self._dtypes).name
         labels = Labels(tuple(DTYPES[dtype](value) for value in sorted(self._counts)), dtype)
-        counts = np.array([self._counts[value] for value in labels.values])
-        self._estimator.labels_ = labels
-        given = self._estimator.class_weight
-        self._by_class = None if given is None else class_weights(given, labels.classes, counts)
-
-    def read(self, y: Any) -> npt.NDArray[Any]:
-        """Return the codes of classes."""
-        return self._estimator._read_validation_target(y)
-
-    def weigh(self, target: npt.NDArray[Any], weights: Weights) -> Weights:
-        """Return the weights of rows by their classes and their own weights."""
-        if self._by_class is None:
-            return weights
-        by_class: npt.NDArray[np.float64] = self._by_class[target]
-        return by_class if weights is None else by_class * weights
+        return self._task.with_classes(labels, np.array([self._counts[value] for value in labels.values]))
 
 
 @contextmanager
 def prepared_stream(
-    estimator: "TabularEstimator",
+    settings: FitSettings,
     X: Any,
     y: Any,
     sample_weight: Any,
@@ -125,64 +102,71 @@ def prepared_stream(
     y_val: Any,
     groups: Any,
     scratch: Any,
-) -> Iterator["Preparation"]:
+    before: FittedModel | None,
+) -> Iterator[Preparation]:
     """Prepare a table that is read in batches; arguments as in `fit`. Its rows are in a folder until the end."""
-    estimator._settings()
-    estimator._check_given(X_val, y_val, groups)
-    _check_settings(estimator)
+    check_given(settings, X_val, y_val, groups)
+    _check_settings(settings)
     if groups is not None:
         hint = "Hold out whole groups yourself, and give them as X_val and y_val."
         raise argument_error("groups", "be None if X is read in batches", type(groups).__name__, hint)
     reader = BatchReader(X, y, sample_weight)
     with scratch_folder(scratch) as folder:
-        yield _prepare(estimator, reader, folder, None if X_val is None else (X_val, y_val))
+        yield _prepare(settings, reader, folder, None if X_val is None else (X_val, y_val), before)
 
 
 def _prepare(
-    estimator: "TabularEstimator", reader: BatchReader, folder: Path, given: tuple[Any, Any] | None
-) -> "Preparation":
+    settings: FitSettings,
+    reader: BatchReader,
+    folder: Path,
+    given: tuple[Any, Any] | None,
+    before: FittedModel | None,
+) -> Preparation:
     """Read a stream twice, write its rows into a folder, and return what is trained."""
-    random, state = estimator._drawn_from()
-    share = estimator.validation_share if estimator.validation is None else float(estimator.validation)
-    goal = _Numbers(estimator) if estimator._task == "regression" else _Classes(estimator)
+    random, state = drawn_from(settings, before)
+    share = settings.validation_share if settings.validation is None else float(settings.validation)
+    goal = _ClassesSurvey(settings.task) if isinstance(settings.task, Classification) else _NumbersSurvey(settings.task)
     survey = survey_batches(
         reader,
         goal.look,
         share=share if given is None else 0.0,
         seed=_hash_seed(state),
-        categorical=estimator.categorical or (),
+        categorical=settings.categorical or (),
     )
-    goal.finish()
-    estimator.target_name_ = reader.target if isinstance(reader.target, str) else None
-    columns, table, target = _learn(estimator, survey, goal.read)
-    weights = goal.weigh(target, survey.batch.weights)
-    n_targets = None if estimator._task == "classification" else 0 if target.ndim == 1 else target.shape[1]
+    task = goal.finish()
+    # That a target is positive, or has a value that is not 0, is no condition of every batch.
+    read = task.read if task.n_classes else check_target
+    columns, table, target = _learn(settings, task, survey)
+    weights = task.weigh(target, survey.batch.weights)
+    n_targets = None if task.n_classes else 0 if target.ndim == 1 else target.shape[1]
     form = RowFormat(table.numbers.shape[1], columns.cardinalities, n_targets, weights is not None)
     rows = _Rows(*table, target, weights, survey.validates)
     if given is not None:
-        rows = rows.validated_by(columns.read(given[0]), goal.read(given[1]))
+        rows = rows.validated_by(columns.read(given[0]), read(given[1]))
     n_held = int(rows.validates.sum())
     n_written = survey.n_rows - int(survey.validates.sum())
     draft = RowChunks(folder, form, (n_written,), column_units(table.numbers), (), survey.seed, n_held)
     # Errors in parameters come before the second pass, which may take long.
-    estimator._plan(columns, rows.training_table(estimator, columns, draft), n_folds=1)
+    settings.plan(columns, rows.training_table(task, columns, draft), n_folds=1)
     written = write_blocks(
         reader, survey, columns, form,
-        read_target=goal.read, weigh=goal.weigh, sample=table.numbers, folder=folder,
+        read_target=read, weigh=task.weigh, sample=table.numbers, folder=folder,
     )  # fmt: skip
     chunks = replace(written.chunks, n_held=n_held)
-    data = rows.training_table(estimator, columns, chunks)
-    plan = estimator._plan(columns, data, n_folds=1)
+    data = rows.training_table(task, columns, chunks)
+    plan = settings.plan(columns, data, n_folds=1)
     every = np.arange(len(rows.target))
     holdout = Holdout(
-        estimator.validation, estimator.validation_share, target, every >= 0, n_given=int(given is not None)
+        settings.validation, settings.validation_share, target, every >= 0, n_given=int(given is not None)
     )
-    estimator._warn_unused(holdout, plan)
+    warn_unused(settings, holdout, plan)
     seeds = random.randint(LARGEST_SEED, size=plan.n_seeds)
     train, valid = (every[~rows.validates], every[rows.validates]) if rows.validates.any() else (every, every)
     split = Split(0, int(seeds[0]), train, valid, every[:0])
-    prepared = PreparedTable(data, (split,), chunks.indicated, estimator.missing, written.summaries)
-    return estimator._with_members(columns, prepared, plan, seeds=seeds, state=state)
+    prepared = PreparedTable(data, (split,), chunks.indicated, settings.missing, written.summaries)
+    about: dict[str, Any] = {"seeds": seeds, "state": state, "before": before}
+    name = reader.target if isinstance(reader.target, str) else None
+    return with_members(settings, task, columns, prepared, plan, **about, target_name=name)
 
 
 def _hash_seed(state: Any) -> int:
@@ -216,44 +200,40 @@ class _Rows(NamedTuple):
             np.arange(len(self.target) + len(target)) >= len(self.target),
         )
 
-    def training_table(self, estimator: "TabularEstimator", columns: Columns, chunks: RowChunks) -> TrainingTable:
+    def training_table(self, task: Task, columns: Columns, chunks: RowChunks) -> TrainingTable:
         """Return the rows, with all training rows in chunks."""
         return TrainingTable(
             self.numbers,
             add_indicators(self.numbers, self.codes, chunks.indicated),
             self.target,
-            estimator._task,
+            task.name,
             (*columns.cardinalities, *[N_FLAGS] * len(chunks.indicated)),
-            estimator._n_classes,
+            task.n_classes,
             self.weights,
-            estimator._objective(),
+            task.objective,
             chunks,
         )
 
 
-def _check_settings(estimator: "TabularEstimator") -> None:
+def _check_settings(settings: FitSettings) -> None:
     """Refuse parameters that need all rows in memory."""
-    validation = estimator.validation
+    validation = settings.validation
     if validation is not None and not isinstance(validation, float):
         hint = "Rows are held out by a hash of their numbers; X_val and y_val give others."
         raise argument_error("validation", "be None or a share if X is read in batches", validation, hint)
-    if estimator.refit:
+    if settings.refit:
         hint = "At most 100,000 rows are held out; leave refit out."
         raise argument_error("refit", "be False if X is read in batches", True, hint)
 
 
-def _learn(
-    estimator: "TabularEstimator", survey: Survey, read_target: Callable[[Any], npt.NDArray[Any]]
-) -> tuple[Columns, CodedTable, npt.NDArray[Any]]:
+def _learn(settings: FitSettings, task: Task, survey: Survey) -> tuple[Columns, CodedTable, npt.NDArray[Any]]:
     """Learn the columns from the rows in memory, and read these rows."""
     batch = survey.batch
-    columns, _ = Columns.learn(batch.features, estimator.categorical, dates=estimator.dates, whole=survey.whole)
-    table, target = columns.read_quietly(batch.features)[0], read_target(batch.target)  # the second pass warns
-    if estimator._task == "regression":
-        estimator._objective().check_target(target)
+    columns, _ = Columns.learn(batch.features, settings.categorical, dates=settings.dates, whole=survey.whole)
+    table, target = columns.read_quietly(batch.features)[0], task.read(batch.target)  # the second pass warns
     columns = columns.with_copies(table, target)
     columns.warn()
-    estimator._warn_of_few(survey.n_rows)
+    warn_of_few(task, survey.n_rows)
     labels = [column_label(column.name, place) for place, column in enumerate(columns)]
     categorical = [label for label, column in zip(labels, columns, strict=True) if column.role == Role.CATEGORICAL]
     for label in survey.overfull:
@@ -266,7 +246,7 @@ def _learn(
     return columns, table, target
 
 
-def predicted_batches(estimator: Any, source: Any, predict: Callable[[Any], Any]) -> Iterator[Any]:
+def predicted_batches(model: FittedModel, source: Any, predict: Callable[[Any], Any]) -> Iterator[Any]:
     """Yield the predictions of every batch of a stream, the same as those of the whole table, none for no rows.
 
     Networks predict `PREDICTED_ROWS` rows at a time whatever the batches are, because the rounding of a prediction may
@@ -274,15 +254,15 @@ def predicted_batches(estimator: Any, source: Any, predict: Callable[[Any], Any]
 
     Parameters
     ----------
-    estimator : FittedModel
-        The estimator.
+    model : FittedModel
+        The model.
     source : ParquetFile, Dataset or iterable
         A file or a data set, of which only the columns of the model are read, or tables with these columns.
     predict : callable
         Turns a `CodedTable` into an array, or a tuple of arrays, with a row for each row.
     """
-    wanted = estimator.columns_.names
-    _check_columns(estimator, source)
+    wanted = model.columns.names
+    _check_columns(model, source)
     tables: deque[CodedTable] = deque()
     lengths: deque[int] = deque()
     ready: deque[Any] = deque()
@@ -290,7 +270,7 @@ def predicted_batches(estimator: Any, source: Any, predict: Callable[[Any], Any]
     for batch in whole_batches(source, columns=wanted):
         lengths.append(len(batch))
         for raw in divided(batch):
-            tables.append(estimator.columns_.read(_without_target(estimator, raw)))
+            tables.append(model.columns.read(_without_target(model, raw)))
             n_waiting += len(raw)
             while n_waiting >= PREDICTED_ROWS:
                 ready.append(predict(_first_rows(tables, PREDICTED_ROWS)))
@@ -302,13 +282,13 @@ def predicted_batches(estimator: Any, source: Any, predict: Callable[[Any], Any]
 
 
 def read_beside_target(
-    estimator: Any, source: Any, target: Any, weight: Any
+    predict: Callable[[Any], Iterator[Any]], model: FittedModel, source: Any, target: Any, weight: Any
 ) -> tuple[npt.NDArray[Any], npt.NDArray[Any], Weights]:
     """Return the target, the predictions and the weights of all rows of a stream, which are kept in memory.
 
-    Parameters are those of `predicted_batches` and `BatchReader`.
+    `predict` is that of the estimator; other parameters are those of `predicted_batches` and `BatchReader`.
     """
-    reader, names = BatchReader(source, target, weight), estimator.columns_.names
+    reader, names = BatchReader(source, target, weight), model.columns.names
     reader.check_names(source_names(source))
     targets: list[npt.NDArray[Any]] = []
     weights: list[npt.NDArray[np.float64]] = []
@@ -320,26 +300,27 @@ def read_beside_target(
             weights.extend([] if batch.weights is None else [batch.weights])
             yield batch.features
 
-    parts = list(estimator.predict(features()))
+    parts = list(predict(features()))
     if not sum(map(len, parts)):
         raise argument_error("X", "have rows", type(source).__name__, "Check the files or batches.")
     return np.concatenate(targets), np.concatenate(parts), np.concatenate(weights) if weights else None
 
 
-def _check_columns(estimator: Any, source: Any) -> None:
+def _check_columns(model: FittedModel, source: Any) -> None:
     """Raise an error if a file or a data set, of which only the columns of the model are read, lacks one of them."""
-    known, columns = source_names(source), estimator.columns_
+    known, columns = source_names(source), model.columns
     if known is None or columns.names is None:
         return
     read = tuple(name for name in known if name in columns.names)
     columns.order(read, len(read))
 
 
-def _without_target(estimator: Any, raw: Any) -> Any:
+def _without_target(model: FittedModel, raw: Any) -> Any:
     """Return a batch without the target, which it may have as in the fit."""
-    frame, wanted, target = as_frame(raw), estimator.columns_.names, estimator.target_name_
-    has_target = frame is not None and wanted is not None and target in frame.columns and target not in wanted
-    return frame.drop(target).to_native() if frame is not None and has_target else raw
+    frame, wanted, target = as_frame(raw), model.columns.names, model.target_name
+    if frame is None or wanted is None or target is None or target in wanted or target not in frame.columns:
+        return raw
+    return frame.drop(target).to_native()
 
 
 def _first_rows(tables: deque[CodedTable], n: int) -> CodedTable:

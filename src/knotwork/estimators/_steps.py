@@ -1,0 +1,469 @@
+"""A fit in three steps: prepare a table, train a stack of networks, combine them into a model.
+
+Estimators, streams and `knotwork.compare` call the same functions.
+"""
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import asdict, dataclass, replace
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from knotwork._checks import argument_error, type_error, warn_user
+from knotwork._preparation.columns import CodedTable, Columns
+from knotwork._preparation.members import PreparedTable
+from knotwork._preparation.targets import target_name
+from knotwork._preparation.validation import Holdout, group_codes
+from knotwork._tables import is_stream
+from knotwork.encoders._choice import FeatureChoice
+from knotwork.estimators._combination import Combination, combine_members
+from knotwork.estimators._model import FittedModel, Held
+from knotwork.estimators._parameters import check_source
+from knotwork.estimators._plans import (
+    FitPlan,
+    Recipe,
+    Warm,
+    choose_features,
+    plan_members,
+    refit_members,
+    share_of_validation,
+    warm_members,
+)
+from knotwork.estimators._settings import USUAL_EFFORT, USUAL_SHARE, FitSettings
+from knotwork.estimators._tasks import Task
+from knotwork.training._config import TrainingConfig
+from knotwork.training._members import Member, TrainingTable
+from knotwork.training._progress import LOGGER, ProgressBar, Reporter, Reporters, log_epoch, shown_stage
+from knotwork.training._results import Trained
+from knotwork.training._spread import connected, train_spread
+
+__all__ = ["Preparation", "combine", "fit_model", "prepare", "train"]
+
+MOST_HELD = 1000
+"""Most validation rows that are kept for `feature_importances_`."""
+
+FEW_ROWS = 3
+"""Tables of at most this many rows are fitted with a warning."""
+
+SHORTEST = 1e-3
+"""Seconds for training where placing knots used up the time limit: every network still has one epoch."""
+
+
+@dataclass(frozen=True, eq=False)
+class Preparation:
+    """A table, and what is trained on it in one fit.
+
+    Parameters
+    ----------
+    settings : FitSettings
+        The parameters of the estimator.
+    task : Task
+        What is predicted, with the classes of the target.
+    columns : Columns
+        The columns of the table.
+    prepared : PreparedTable
+        The table and its folds.
+    plan : FitPlan
+        The kinds of networks.
+    members : list of Member
+        Networks of every recipe, random seed and fold, in this order.
+    config : TrainingConfig
+        Names the metric and the time limit.
+    random_state : tuple
+        State of the random numbers before the rows of the folds were drawn.
+    asked : FitPlan
+        The plan as the parameters say; `plan` has fewer kinds where networks resume from those of an earlier fit.
+    choices : list of FeatureChoice
+        For ``encoding="per-feature"``, what was chosen for each numerical column, and why.
+    target_name : str or None
+        Name of the target.
+    start : Trained, optional
+        The networks to resume from.
+    """
+
+    settings: FitSettings
+    task: Task
+    columns: Columns
+    prepared: PreparedTable
+    plan: FitPlan
+    members: list[Member]
+    config: TrainingConfig
+    random_state: Any
+    asked: FitPlan
+    choices: list[FeatureChoice]
+    target_name: str | None = None
+    start: Trained | None = None
+
+    @property
+    def table(self) -> TrainingTable:
+        """The table as networks take it."""
+        return self.prepared.table
+
+    @property
+    def seed(self) -> int:
+        """The first random seed."""
+        return self.prepared.splits[0].seed
+
+
+def fit_model(
+    settings: FitSettings, X: Any, y: Any, sample_weight: Any, *, scratch: Any, before: FittedModel | None, **given: Any
+) -> FittedModel:
+    """Prepare a table, train, combine, and refit if wanted.
+
+    Parameters
+    ----------
+    settings : FitSettings
+        The parameters of the estimator.
+    X, y, sample_weight, scratch
+        As in `TabularRegressor.fit`.
+    before : FittedModel or None
+        The model of the last fit.
+    **given
+        ``X_val``, ``y_val`` and ``groups`` of `TabularRegressor.fit`.
+    """
+    check_source(X, y, settings.engine)
+    with ExitStack() as stack:
+        if settings.engine == "ray":
+            stack.enter_context(connected())
+        began = perf_counter()
+        with shown_stage("reading the table, placing knots") if settings.verbose is True else nullcontext():
+            source = _prepared(settings, X, y, sample_weight, scratch=scratch, before=before, **given)
+            preparation = stack.enter_context(source)
+        reporters = Reporters(settings.callbacks) if settings.callbacks else None
+        trained = train(preparation, began, reporters)
+        model = combine(preparation, trained)
+        if settings.refit:
+            was_asked = reporters is not None and reporters.stopped
+            model = _refit(preparation, model, began, may_go_on=was_asked or not trained.interrupted)
+        LOGGER.info(
+            "%s: %d networks on %d rows in %.1f s, %s %.5g on validation rows",
+            *(settings.estimator, len(model.weights), preparation.table.n_rows, perf_counter() - began),
+            *(preparation.config.metric_for(model.trained.objective).name, model.score),
+        )
+        return model
+
+
+@contextmanager
+def _prepared(
+    settings: FitSettings, X: Any, y: Any, sample_weight: Any, *, scratch: Any, before: FittedModel | None, **given: Any
+) -> Iterator[Preparation]:
+    """Prepare a table, or one that is read in batches, whose rows are in files until the fit ends."""
+    if is_stream(X):
+        from knotwork.estimators._streams import prepared_stream  # noqa: PLC0415 - only streams need it
+
+        with prepared_stream(settings, X, y, sample_weight, scratch=scratch, before=before, **given) as preparation:
+            yield preparation
+        return
+    if scratch is not None:
+        hint = "Leave it out: nothing is written."
+        raise argument_error("scratch", "be None if X is a table in memory", scratch, hint)
+    yield prepare(settings, X, y, sample_weight, before=before, **given)
+
+
+def prepare(
+    settings: FitSettings,
+    X: Any,
+    y: Any,
+    sample_weight: Any = None,
+    *,
+    X_val: Any = None,
+    y_val: Any = None,
+    groups: Any = None,
+    before: FittedModel | None = None,
+) -> Preparation:
+    """Read a table in memory, divide its rows, and return what is trained; parameters as in `fit_model`."""
+    check_given(settings, X_val, y_val, groups)
+    columns, table = Columns.learn(X, settings.categorical, dates=settings.dates)
+    given = None if X_val is None else (columns.read(X_val), y_val)
+    task, data, holdout = _training_table(settings, table, y, sample_weight, columns.cardinalities, given=given)
+    columns = columns.with_copies(CodedTable(data.numbers, data.codes), data.target)
+    columns.warn()
+    warn_of_few(task, len(table.numbers))
+    holdout = replace(holdout, groups=group_codes(groups, len(table.numbers)))
+    plan = settings.plan(columns, data, n_folds=holdout.n_folds)
+    warn_unused(settings, holdout, plan)
+    random, state = drawn_from(settings, before)
+    counts = {"n_folds": plan.n_folds, "n_seeds": plan.n_seeds}
+    splits, seeds = holdout.draw(data.target, task=task.name, random=random, **counts)
+    plan, prepared = replace(plan, n_folds=len(splits)), PreparedTable.from_table(data, splits)
+    prepared = replace(prepared, missing=settings.missing)
+    about: dict[str, Any] = {"seeds": seeds, "state": state, "before": before, "target_name": target_name(y)}
+    return with_members(settings, task, columns, prepared, plan, **about)
+
+
+def check_given(settings: FitSettings, X_val: Any, y_val: Any, groups: Any) -> None:
+    """Check which arguments of `fit` are given together."""
+    if (X_val is None) != (y_val is None):
+        raise argument_error("X_val", "be given together with y_val", None if X_val is None else type(X_val))
+    if is_stream(X_val):
+        hint = "Read the validation rows first, for example with pyarrow.parquet.read_table(path)."
+        raise type_error("X_val", "be a table in memory", type(X_val).__name__, hint)
+    if X_val is not None and (settings.validation is not None or groups is not None):
+        other = "groups" if settings.validation is None else "validation"
+        raise argument_error(other, "be None if X_val is given: its rows validate", type(X_val).__name__)
+
+
+def drawn_from(settings: FitSettings, before: FittedModel | None) -> tuple[np.random.RandomState, Any]:
+    """Return what seeds and rows are drawn from, and its state, that of the last fit if networks resume from it."""
+    random = settings.random_numbers()
+    if settings.warm_start and before is not None and before.warm is not None:
+        random = np.random.RandomState()  # the rows that validated before do so again
+        random.set_state(before.warm.random_state)
+    return random, random.get_state()
+
+
+def with_members(
+    settings: FitSettings,
+    task: Task,
+    columns: Columns,
+    prepared: PreparedTable,
+    plan: FitPlan,
+    *,
+    seeds: npt.NDArray[np.int64],
+    state: Any,
+    before: FittedModel | None,
+    target_name: str | None,
+) -> Preparation:
+    """Choose encodings if wanted, and return the table with the members of a plan."""
+    in_memory = replace(prepared, table=replace(prepared.table, chunks=None))
+    choices: list[FeatureChoice] = []
+    if settings.is_per_feature:
+        choices = choose_features(in_memory, columns.numerical_names, size=settings.size)
+    if choices:
+        plan = plan.with_choices(choices)
+    asked, start, warm = plan, None, None
+    if settings.warm_start and before is not None:
+        warm = _warm_members(before, task, columns, prepared, plan)
+    if warm is None:
+        members = plan_members(prepared, plan, seeds)
+    else:
+        assert before is not None
+        (plan, members), start = warm, before.trained
+    return Preparation(
+        settings, task, columns, prepared, plan, members, settings.config, state, asked, choices, target_name, start
+    )
+
+
+def _training_table(
+    settings: FitSettings,
+    table: CodedTable,
+    y: Any,
+    sample_weight: Any,
+    cardinalities: tuple[int, ...],
+    *,
+    given: tuple[CodedTable, Any] | None = None,
+) -> tuple[Task, TrainingTable, Holdout]:
+    """Return a table with its target and weights, without rows of weight 0, and with given validation rows."""
+    if y is None:
+        raise argument_error("y", "be given", None, "This estimator requires y to be passed, but the target y is None.")
+    task, target = settings.task.learn(y)
+    if len(target) != len(table.numbers):
+        raise argument_error("y", f"have as many values as X has rows, {len(table.numbers)}", len(target))
+    weights = task.row_weights(target, sample_weight)
+    kept = np.ones(len(target), dtype=bool) if weights is None else weights > 0
+    arrays = [table.numbers, table.codes, target, np.ones(len(target)) if weights is None else weights]
+    if not kept.all():
+        arrays = [array[kept] for array in arrays]
+    n_given = 0
+    if given is not None:
+        y_val = task.read(given[1])
+        n_given = len(y_val)
+        if n_given != len(given[0].numbers):
+            raise argument_error("y_val", f"have as many values as X_val has rows, {len(given[0].numbers)}", n_given)
+        # Validation rows count equally; a weight like that of others keeps the numbers in range.
+        behind = [*given[0], y_val, np.full(n_given, arrays[-1].mean())]
+        arrays = [np.concatenate(pair) for pair in zip(arrays, behind, strict=True)]
+    numbers, codes, targets, all_weights = arrays
+    kinds = (task.name, cardinalities, task.n_classes, None if weights is None else all_weights, task.objective)
+    holdout = Holdout(settings.validation, settings.validation_share, target, kept, n_given=n_given)
+    return task, TrainingTable(numbers, codes, targets, *kinds), holdout
+
+
+def warn_of_few(task: Task, n_rows: int) -> None:
+    """Warn of a table from which next to nothing can be learned."""
+    if n_rows <= FEW_ROWS:
+        reason = f"the table has {n_rows} {'row' if n_rows == 1 else 'rows'}"
+    elif task.n_classes == 1:
+        reason = "y has one class, which every prediction will be"
+    else:
+        return
+    warn_user(f"There is next to nothing to learn: {reason}. Check the table.")
+
+
+def warn_unused(settings: FitSettings, holdout: Holdout, plan: FitPlan) -> None:
+    """Warn of parameters that were set and have no effect."""
+    if not settings.is_automatic and settings.effort != USUAL_EFFORT:
+        others = "encoding, backbone, size, n_members and training"
+        message = f"effort={settings.effort!r} has no effect: it decides what is trained only if none of {others} is"
+        warn_user(f"{message} given. Leave effort out, or these parameters.")
+    configs = [recipe.config for recipe in plan.recipes]
+    encodings = {encoding for recipe in plan.recipes for encoding in recipe.encodings}
+    if any(config.is_smooth for config in configs) and not any(encoding.has_knots for encoding in encodings):
+        message = "smoothness has no effect: no column is encoded by splines or PLE"
+        warn_user(f"{message}. Choose such an encoding, or leave it out.")
+    share = settings.validation_share
+    if share != USUAL_SHARE and not holdout.uses_share(plan.n_folds):
+        reason = "rows are held out by folds, validation or X_val"
+        hint = f"validation={share!r} holds out one random part of this share."
+        warn_user(f"validation_share={share!r} has no effect: {reason}. {hint}")
+
+
+def _warm_members(
+    before: FittedModel, task: Task, columns: Columns, prepared: PreparedTable, plan: FitPlan
+) -> tuple[FitPlan, list[Member]] | None:
+    """Return what resumes from the networks of the last fit; None, with a warning, if the table or plan differs."""
+    warm, members = before.warm, None
+    piece = before.trained.pieces[0]
+    is_learned = piece.network.encoding.missing is not None
+    if (
+        warm is not None
+        and columns == before.columns
+        and task.has_same_classes(before.task)
+        and prepared.indicated == before.indicated
+        and before.trained.objective == prepared.table.goal
+        and is_learned == (prepared.missing == "learned" and bool(prepared.indicated))
+        and piece.shift.shape[1:] == prepared.table.target.shape[1:]
+    ):
+        members = warm_members(warm, prepared, plan)
+    if members is None:
+        reason = "columns, classes, objective or what is trained differ from those of the last fit, or it was loaded"
+        warn_user(f"warm_start has no effect: {reason}. Networks are trained anew.")
+    return members
+
+
+def train(preparation: Preparation, began: float, reporters: Reporters | None = None) -> Trained:
+    """Train the members in the time that is left since `began`, on the clock of ``time.perf_counter``."""
+    plan = preparation.plan
+    share = share_of_validation(plan.n_folds) if preparation.settings.refit else 1.0
+    config = _timed(preparation.config, began, share)
+    about: dict[str, Any] = {"start": preparation.start, "ensemble": plan.search == "ensemble"}
+    return _call_train(preparation, preparation.members, reporters, config, **about)
+
+
+def _timed(config: TrainingConfig, began: float, share: float = 1.0) -> TrainingConfig:
+    """Return a configuration whose time limit is a share of the one of the fit, less the time that has passed."""
+    if config.time_limit is None:
+        return config
+    return replace(config, time_limit=max(share * config.time_limit - (perf_counter() - began), SHORTEST))
+
+
+def _call_train(
+    preparation: Preparation,
+    members: Sequence[Member],
+    reporters: Reporters | None,
+    config: TrainingConfig,
+    **about: Any,
+) -> Trained:
+    """Train members, with progress in the log and, if wanted, on the screen."""
+    settings = preparation.settings
+    with ExitStack() as stack:
+        shown: list[Reporter] = [] if reporters is None else [reporters]
+        if LOGGER.isEnabledFor(logging.DEBUG):
+            shown.append(log_epoch)
+        if settings.verbose:
+            shown.append(stack.enter_context(ProgressBar()))
+        assert members[0].backbone is not None
+        return train_spread(
+            preparation.table,
+            members,
+            members[0].backbone,
+            config,
+            device=settings.device,
+            engine=settings.engine,
+            categories=settings.categories,
+            report=Reporters(shown) if shown else None,
+            **about,
+        )
+
+
+def combine(preparation: Preparation, trained: Trained) -> FittedModel:
+    """Choose the members that predict and their weights, and return the model."""
+    plan, table, columns = preparation.plan, preparation.table, preparation.columns
+    finished = [history for history in trained.histories if history.best_epoch > 0]
+    if not finished or (len(finished) < len(trained.histories) and plan.search == "all"):
+        _refuse(preparation, trained)
+    combination = combine_members(
+        plan, trained, preparation.members, table=table, config=preparation.config, seed=preparation.seed
+    )
+    recipes = [plan.recipes[place] for place in combination.recipes]
+    return FittedModel(
+        task=preparation.task,
+        columns=columns,
+        indicated=preparation.prepared.indicated,
+        trained=combination.trained,
+        weights=combination.weights,
+        encodings=_named_encodings(columns, recipes),
+        config=preparation.config,
+        calibration=preparation.task.calibrate(combination.held),
+        candidates=combination.table,
+        choices=[asdict(choice) for choice in preparation.choices],
+        score=combination.score,
+        target_name=preparation.target_name,
+        held=_held(preparation, combination),
+        warm=_warm(preparation, combination, recipes),
+    )
+
+
+def _named_encodings(columns: Columns, recipes: Sequence[Recipe]) -> list[dict[Any, str]]:
+    """Return the encoding of each numerical column, by name, for each network."""
+    names = columns.numerical_names
+    return [dict(zip(names, map(str, recipe.encodings), strict=True)) for recipe in recipes]
+
+
+def _warm(preparation: Preparation, combination: Combination, recipes: list[Recipe]) -> Warm | None:
+    """Return what a later fit needs to resume from the networks; None unless each has all its folds."""
+    if not combination.has_all_folds(preparation.plan.n_folds):
+        return None
+    members = [preparation.members[place].without_rows() for place in combination.places]
+    return Warm(preparation.asked, recipes, members, preparation.random_state)
+
+
+def _held(preparation: Preparation, combination: Combination) -> Held:
+    """Return validation rows of one fold, and which networks were not trained on them, for importances."""
+    n_folds = preparation.plan.n_folds
+    folds = np.array(combination.places) % n_folds
+    members = np.flatnonzero(folds == folds[0])
+    rows = preparation.prepared.splits[folds[0]].valid[:MOST_HELD]
+    table, n_categorical = preparation.table, len(preparation.columns.cardinalities)
+    return Held(
+        CodedTable(table.numbers[rows], table.codes[rows, :n_categorical]),
+        table.target[rows],
+        combination.trained,
+        members.tolist(),
+        combination.weights[members] / combination.weights[members].sum(),
+    )
+
+
+def _refit(preparation: Preparation, model: FittedModel, began: float, *, may_go_on: bool) -> FittedModel:
+    """Train the chosen networks again on all rows; after Ctrl-C those of the validation stay."""
+    limit, n_folds, warm = preparation.config.time_limit, preparation.plan.n_folds, model.warm
+    time_is_up = limit is not None and perf_counter() - began >= share_of_validation(n_folds) * limit
+    if not (may_go_on or time_is_up) or warm is None:
+        return model
+    members = refit_members(preparation.prepared, warm.members, warm.recipes, trained=model.trained)
+    trained = _call_train(preparation, members, None, _timed(preparation.config, began))
+    if trained.interrupted:
+        message = "refit was stopped before its end: the networks that were validated predict instead."
+        warn_user(f"{message} Give a larger time_limit to refit on all rows.")
+        return model
+    unknown = [replace(each, score=np.full(each.epochs, np.nan)) for each in trained.histories]
+    return replace(
+        model,
+        trained=replace(trained, histories=unknown),
+        weights=model.weights.reshape(-1, n_folds).sum(axis=1),
+        encodings=model.encodings[::n_folds],
+        warm=None,  # networks of all rows have none left to validate them by
+    )
+
+
+def _refuse(preparation: Preparation, trained: Trained) -> None:
+    """Raise an error that explains why there is no model."""
+    if any(not history.epochs for history in trained.histories):
+        raise KeyboardInterrupt("Training was stopped before the end of its first epoch: there is no model yet.")
+    example = "training=TrainingConfig(learning_rate=1e-4)"
+    hint = f"The loss became NaN or infinite: try a smaller learning rate, for example {example}."
+    raise argument_error("training", "lead to finite scores", preparation.settings.training, hint)
