@@ -32,7 +32,7 @@ from knotwork.encoders._methods import METHOD_TABLE, Encoding
 from knotwork.errors import PersistenceError
 from knotwork.estimators._base import TabularEstimator
 from knotwork.estimators._combination import Residuals
-from knotwork.estimators._estimators import TabularClassifier
+from knotwork.estimators._estimators import TabularClassifier, TabularRegressor
 from knotwork.estimators._model import FittedModel
 from knotwork.estimators._saved_networks import (
     MOST_LAYERS,
