@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 
+from knotwork._preparation.columns import Columns
 from knotwork.compare._effects import Effect, Pair
 from knotwork.compare._scoring import Scored
 from knotwork.compare._source import Source
@@ -45,7 +46,8 @@ def make_source(frame, target="y", *, name="table.csv", classes=()):
     values = frame[target].to_numpy()
     labels = np.array([classes[code] for code in values], dtype=object) if classes else values
     task = "classification" if classes else "regression"
-    return Source(name, frame.drop(columns=target), labels, values, target, task, tuple(classes), "Task.")
+    features = frame.drop(columns=target)
+    return Source(name, features, Columns.learn(features), labels, values, target, task, tuple(classes), "Task.")
 
 
 def make_table(names=("a", "b", "c"), target="y", *, n=300, n_classes=0, categories=("u", "v")):

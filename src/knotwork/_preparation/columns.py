@@ -27,8 +27,8 @@ from knotwork._tables import as_frame, frame_names, refuse_empty, refuse_sparse
 from knotwork.errors import ColumnError, ColumnTypeError, ColumnWarning
 
 __all__ = [
-    "DATES", "LARGEST", "CodedTable", "Columns", "Notice", "NoticeCode", "Role", "Span", "TableColumn", "Whole",
-    "column_label", "open_columns",
+    "DATES", "LARGEST", "CodedTable", "Columns", "Notice", "NoticeCode", "ReadTable", "Role", "Span", "TableColumn",
+    "Whole", "column_label", "open_columns",
 ]  # fmt: skip
 
 Names: TypeAlias = tuple[str, ...] | None
@@ -136,7 +136,7 @@ class Columns(tuple[TableColumn, ...]):
         *,
         dates: str = "features",
         whole: Whole | None = None,
-    ) -> tuple["Columns", CodedTable]:
+    ) -> "ReadTable":
         """Learn the columns of a table, and read it.
 
         Infinite numbers, lists, records, bytes and complex numbers are refused with the name of the column and what to
@@ -157,10 +157,8 @@ class Columns(tuple[TableColumn, ...]):
 
         Returns
         -------
-        columns : Columns
-            The columns.
-        table : CodedTable
-            The values, as from `read`.
+        ReadTable
+            The columns, and the values as from `read`.
         """
         check_choice(dates, "dates", DATES)
         names, columns = open_columns(X)
@@ -182,7 +180,7 @@ class Columns(tuple[TableColumn, ...]):
         numbers = [part for role, part in values if role in (Role.NUMERICAL, Role.DATE)]
         codes = [part[:, None] for role, part in values if role == Role.CATEGORICAL]
         table = CodedTable(_side_by_side(numbers, n_rows, np.float64), _side_by_side(codes, n_rows, np.int64))
-        return cls(made), table
+        return ReadTable(cls(made), table)
 
     @property
     def names(self) -> Names:
@@ -396,6 +394,37 @@ class Columns(tuple[TableColumn, ...]):
         if not isinstance(content, list):
             raise type_error("content", "be a list as Columns.to_json returns it", content)
         return cls(TableColumn.from_json(each) for each in content)
+
+
+class ReadTable(NamedTuple):
+    """A table that was read once: its columns and its values."""
+
+    columns: Columns
+    table: CodedTable
+
+    def take(self, rows: npt.NDArray[np.int64]) -> "ReadTable":
+        """Return some rows, with the categories that they have, as if these rows had been read alone."""
+        table, columns = self.table.take(rows), list(self.columns)
+        coded = [place for place, column in enumerate(columns) if column.role == Role.CATEGORICAL]
+        for place, codes in zip(coded, table.codes.T, strict=True):
+            labels = columns[place].categories
+            seen = np.flatnonzero(np.bincount(codes, minlength=len(labels) + 1)[1:])
+            if 0 < len(seen) < len(labels):
+                numbers = np.zeros(len(labels) + 1, dtype=np.int64)
+                numbers[seen + 1] = np.arange(1, len(seen) + 1)
+                codes[:] = numbers[codes]
+                columns[place] = replace(columns[place], categories=tuple(labels[code] for code in seen.tolist()))
+        return ReadTable(Columns(columns), table)
+
+    def select(self, places: Sequence[int]) -> "ReadTable":
+        """Return some columns."""
+        every = self.columns.spans
+        spans = [every[place] for place in places]
+        n_rows = self.table.n_rows
+        numbers = [self.table.values(span) for span in spans if span.field == "numbers"]
+        codes = [self.table.values(span) for span in spans if span.field == "codes"]
+        table = CodedTable(_side_by_side(numbers, n_rows, np.float64), _side_by_side(codes, n_rows, np.int64))
+        return ReadTable(Columns(self.columns[place] for place in places), table)
 
 
 def _side_by_side(columns: list[Any], n_rows: int, dtype: type) -> npt.NDArray[Any]:

@@ -113,7 +113,7 @@ def measure_speed(
     n_columns = drawn.features.shape[1]
     factor = max(n_columns / MOST_COLUMNS, 1.0)
     places = np.unique(np.linspace(0, n_columns - 1, min(n_columns, MOST_COLUMNS)).round().astype(np.int64))
-    prepared = fold_table(replace(drawn, features=drawn.features.iloc[:, places]), folds=3, seed=seed)
+    prepared = fold_table(drawn.select(places.tolist()), folds=3, seed=seed)
     split, table = prepared.splits[0], prepared.table
     n_fitted, n_numerical = min(len(split.train), ROWS_FITTED), table.numbers.shape[1]
     columns = {candidate: (candidate,) * n_numerical for candidate in candidates}

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from knotwork._preparation.columns import Columns
+from knotwork._preparation.columns import CodedTable, Columns, Role
 from knotwork.compare._source import Source
 from knotwork.encoders._transformers import SplineEncoder
 from knotwork.errors import MissingPackageError
@@ -131,23 +131,18 @@ def feature_effects(
 
 def _numbers(model: Any, features: pd.DataFrame) -> dict[str, Floats]:
     """Return the numerical columns as the model reads them, and dates as years, by name."""
-    return numbers_by_name(model.columns_, model.columns_.read(features).numbers)
+    return numbers_by_name(model.columns_, model.columns_.read(features))
 
 
-def numbers_by_name(columns: Columns, numbers: Floats) -> dict[str, Floats]:
+def numbers_by_name(columns: Columns, table: CodedTable) -> dict[str, Floats]:
     """Return the numbers of a table by the names of its columns, dates as years with a fraction."""
     out = {}
-    for name, role, (_, span) in zip(columns.names or (), columns.roles, columns.spans, strict=True):
-        if role == "numerical":
-            out[name] = numbers[:, span.start]
-        elif _is_elapsed(columns, span):
-            out[name] = _as_years(numbers[:, span.start])
+    for column, span in zip(columns, columns.spans, strict=True):
+        if column.role == Role.NUMERICAL:
+            out[str(column.name)] = table.values(span)[:, 0]
+        elif column.has_elapsed_days:
+            out[str(column.name)] = _as_years(table.values(span)[:, 0])
     return out
-
-
-def _is_elapsed(columns: Columns, span: slice) -> bool:
-    """Return whether the first number of a column is the elapsed days of a date."""
-    return span.stop - span.start > 1 and str(columns.numerical_names[span.start]).endswith("(elapsed days)")
 
 
 def _as_years(days: Floats) -> Floats:

@@ -11,7 +11,6 @@ import numpy.typing as npt
 import pandas as pd
 
 from knotwork._files import write_atomically
-from knotwork._preparation.columns import Columns
 from knotwork.compare import _figures as figures
 from knotwork.compare._effects import ROWS_AVERAGED, Effect, numbers_by_name
 from knotwork.compare._scoring import Scored
@@ -180,13 +179,11 @@ def _residuals(ranking: Ranking, compared: Source, names: Sequence[str], deadlin
     if predicted is None:
         return []
     residuals = _residual_values(compared, predicted)
-    features = compared.features[list(names)]
-    columns, read = Columns.learn(features)
-    numbers = numbers_by_name(columns, read.numbers)
+    numbers = numbers_by_name(*compared.read)
     bands = [
         figures.bands_of_numbers(name, numbers[name], residuals)
         if name in numbers
-        else figures.bands_of_categories(name, features[name], residuals)
+        else figures.bands_of_categories(name, compared.features[name], residuals)
         for name in names
     ]
     largest = max((float(np.abs(each.means).max(initial=0.0)) for each in bands), default=0.0)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from knotwork._preparation.columns import Columns
+from knotwork._preparation.columns import Role
 from knotwork._preparation.members import PreparedTable
 from knotwork.compare._baselines import score_baselines
 from knotwork.compare._budget import BASELINE_SHARE, GOOD_ROWS, MOST_EPOCHS, Plan
@@ -256,16 +256,16 @@ def most_related(source: Source, share: float) -> Source:
     """
     if share == 1:
         return source
-    columns, read = Columns.learn(source.features)
-    numerical = np.flatnonzero(np.array(columns.roles) == "numerical")
+    columns, table = source.read
+    numerical = np.array([place for place, column in enumerate(columns) if column.role == Role.NUMERICAL])
     target = source.target[:, None] if not source.classes else source.target[:, None] == np.arange(len(source.classes))
     places = [columns.spans[place][1].start for place in numerical.tolist()]
-    values = _standardised(read.numbers[:, places])
+    values = _standardised(table.numbers[:, places])
     related = [np.abs(part.T @ _standardised(target.astype(np.float64))).max(axis=1) for part in
                (values, _standardised(np.abs(values)))]  # fmt: skip
     n_kept = max(round(share * len(numerical)), 1)
-    dropped = numerical[np.argsort(-np.maximum(*related), kind="stable")[n_kept:]]
-    return replace(source, features=source.features.drop(columns=source.features.columns[dropped]))
+    dropped = set(numerical[np.argsort(-np.maximum(*related), kind="stable")[n_kept:]].tolist())
+    return source.select([place for place in range(len(columns)) if place not in dropped])
 
 
 def _standardised(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

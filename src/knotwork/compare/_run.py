@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from knotwork._checks import argument_error
 from knotwork._files import check_writable
-from knotwork._preparation.columns import Columns, Role
+from knotwork._preparation.columns import Role
 from knotwork.compare._budget import Plan, make_plan, measure_speed, refit_rows, report_seconds, unlimited_plan
 from knotwork.compare._effects import feature_effects
 from knotwork.compare._options import SINGLE, CompareOptions, make_candidates
@@ -48,7 +48,7 @@ MODEL = "model.knotwork"
 """Name of the saved model, the longest of the files of a comparison."""
 
 ROWS_INSPECTED = 100_000
-"""Rows from which the roles of columns are inferred before training."""
+"""Rows by which columns are compared with the target."""
 
 IDENTIFIER_SHARE = 0.3
 """A column with more categories than this share of its rows has new categories in new rows."""
@@ -213,8 +213,7 @@ class _Run:
         check_writable(self.out / MODEL)
         self.clock = time.perf_counter(), time.process_time()
         inspected = source.draw(ROWS_INSPECTED, seed=self.options.seed)
-        columns, table = Columns.learn(inspected.features)
-        columns = columns.with_copies(table, inspected.target)
+        columns = source.read.columns.with_copies(inspected.read.table, inspected.target)
         if not columns.numerical_names:
             raise ColumnError(
                 f"{source.name} has no numerical feature, so there is no encoding to compare. Fit "
@@ -399,7 +398,7 @@ class _Run:
 
     def _choices(self, rounds: Rounds) -> list[FeatureChoice]:
         """Return the encodings that suit each numerical column, or nothing for few rows or little time."""
-        prepared, columns = rounds.partitions[0], Columns.learn(rounds.compared.features)[0]
+        prepared, columns = rounds.partitions[0], rounds.compared.read.columns
         names, rows = columns.numerical_names, prepared.splits[0].train
         if CHOICE_SECONDS * len(rows) * len(names) / self.availability > CHOICE_SHARE * self.left:
             return []

@@ -11,7 +11,6 @@ import numpy.typing as npt
 import torch
 from scipy.special import softmax
 
-from knotwork._preparation.columns import Columns
 from knotwork._preparation.members import PreparedTable, outer_folds
 from knotwork._preparation.validation import draw_split
 from knotwork.compare._source import Source
@@ -54,10 +53,8 @@ def fold_table(source: Source, *, folds: int, seed: int) -> PreparedTable:
     Fold f is split as by an estimator with ``random_state=seed + f`` that is fitted on the rows of this fold, and has
     the categories of these rows.
     """
-    columns, read = Columns.learn(source.features)
-    table = TrainingTable(
-        read.numbers, read.codes, source.target, source.task, columns.cardinalities, len(source.classes)
-    )
+    columns, read = source.read
+    table = TrainingTable(*read, source.target, source.task, columns.cardinalities, len(source.classes))
     splits = []
     for fold, (rows, test) in enumerate(outer_folds(source.target, source.task, folds=folds, seed=seed)):
         random = np.random.RandomState((seed + fold) % 2**32)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from knotwork._checks import argument_error, check_choice, listed
-from knotwork._preparation.columns import Columns, Role
+from knotwork._preparation.columns import Columns, ReadTable, Role
 from knotwork._preparation.targets import Labels, check_target
 from knotwork.datasets._files import check_columns, read_frame, target_labels
 from knotwork.datasets._table import draw_rows
@@ -34,11 +34,12 @@ class Source:
 
     `labels` is the target as an estimator takes it, floats or labels of classes; `target` has floats or codes of
     `classes`, which is empty for regression. `reason` states the task and how it was inferred, `notes` which rows were
-    dropped and which classes are rare, as sentences.
+    dropped and which classes are rare, as sentences. `read` has the columns and values of `features`, read once.
     """
 
     name: str
     features: pd.DataFrame
+    read: ReadTable
     labels: npt.NDArray[Any]
     target: npt.NDArray[Any]
     target_name: str
@@ -78,7 +79,14 @@ class Source:
 
     def take(self, rows: npt.NDArray[np.int64]) -> "Source":
         """Return some rows; `classes` stays complete, so that codes mean the same in the sample."""
-        return replace(self, features=self.features.iloc[rows], labels=self.labels[rows], target=self.target[rows])
+        return replace(
+            self, features=self.features.iloc[rows], read=self.read.take(rows), labels=self.labels[rows],
+            target=self.target[rows],
+        )  # fmt: skip
+
+    def select(self, places: Sequence[int]) -> "Source":
+        """Return some columns."""
+        return replace(self, features=self.features.iloc[:, list(places)], read=self.read.select(places))
 
 
 def read_source(
@@ -111,7 +119,8 @@ def read_source(
     values, classes = _read_target(labels, inferred, target)
     notes += _rare_classes(values, classes)
     features = features.reset_index(drop=True)
-    return Source(name.name, features, labels, values, target, inferred, classes, reason, tuple(notes))
+    read = Columns.learn(features)
+    return Source(name.name, features, read, labels, values, target, inferred, classes, reason, tuple(notes))
 
 
 def _check_count(n_rows: int, name: str, after_dropping: bool) -> None:
