@@ -7,15 +7,6 @@ import torch
 from knotwork import basis
 from knotwork._kernels.dense import dense_formula, table_formula
 from knotwork._kernels.encoding import (
-    AFFINE,
-    CYCLIC,
-    LOCAL,
-    NATURAL,
-    NORMALISED,
-    PLAIN,
-    RADIAL,
-    TAILS,
-    THIN_PLATE,
     Knots,
     Layout,
     StackPart,
@@ -27,6 +18,7 @@ from knotwork._kernels.encoding import (
     widths_from_logits,
 )
 from knotwork.basis import FAMILIES, Basis, Family
+from knotwork.basis._families import Functions
 from knotwork.errors import ArgumentError
 from tests.kernels.cases import combinations
 
@@ -229,7 +221,7 @@ def test_compiled_spacings_equal_plain_torch(n_knots, dtype):
 def natural_case(n_knots, *, dtype=torch.float64, n_rows=60, **settings):
     x, breaks, counts = make_case(2, n_rows, n_knots, dtype=dtype, **settings)
     x[0, n_rows // 2, 0] = torch.nan
-    return x, breaks, counts, {"kind": NATURAL, "degree": 3, "size": max(n_knots) + 3}
+    return x, breaks, counts, {"kind": Functions.NATURAL, "degree": 3, "size": max(n_knots) + 3}
 
 
 @pytest.mark.parametrize("n_knots", [[5, 5, 5], [0, 3, 11], [26], [0], [1]])
@@ -237,8 +229,8 @@ def natural_case(n_knots, *, dtype=torch.float64, n_rows=60, **settings):
 def test_natural_splines_equal_the_definition(n_knots, tight):
     x, breaks, counts, settings = natural_case(n_knots, tight=tight)
     expected = definition("natural", 0, x, breaks, counts, settings["size"])
-    bends = table_formula(breaks, counts, None, kind=NATURAL)
-    plain = {"kind": NATURAL, "size": settings["size"], "dtype": breaks.dtype}
+    bends = table_formula(breaks, counts, None, kind=Functions.NATURAL)
+    plain = {"kind": Functions.NATURAL, "size": settings["size"], "dtype": breaks.dtype}
     scale = expected.abs().max()
     for got in (
         encode_rows(x, breaks, counts, **settings),
@@ -277,10 +269,10 @@ def test_bends_of_fixed_knots_are_computed_again_when_these_change():
 
 def test_natural_splines_in_a_stack():
     parts = [
-        StackPart(NATURAL, 3, 0, 2, learned=True),
-        StackPart(NATURAL, 3, 2, 4, features=(0, 2)),
-        StackPart(LOCAL, 3, 2, 4, features=(1,)),
-        StackPart(NATURAL, 3, 4, 5),
+        StackPart(Functions.NATURAL, 3, 0, 2, learned=True),
+        StackPart(Functions.NATURAL, 3, 2, 4, features=(0, 2)),
+        StackPart(Functions.LOCAL, 3, 2, 4, features=(1,)),
+        StackPart(Functions.NATURAL, 3, 4, 5),
     ]
     (x, breaks, logits), counts, learned = make_stack(parts)
     encoded = encode(x, Knots(counts, breaks, logits, learned), parts, size=SIZE)
@@ -297,7 +289,7 @@ def test_natural_splines_in_a_stack():
     assert bool((gradients[1][2:] == 0).all())
 
 
-RADIAL_KINDS = {"radial": RADIAL, "thin_plate": THIN_PLATE}
+RADIAL_KINDS = {"radial": Functions.RADIAL, "thin_plate": Functions.THIN_PLATE}
 
 
 @pytest.mark.parametrize("family", RADIAL_KINDS)
@@ -357,31 +349,31 @@ def _registered(monkeypatch):
 
 # Kind, degree, whether knots are learned, members, features, family.
 STACKS = {
-    "one part": [StackPart(LOCAL, 3, 0, 5, learned=True)],
+    "one part": [StackPart(Functions.LOCAL, 3, 0, 5, learned=True)],
     "parts": [
-        StackPart(AFFINE, 0, 0, 1),
-        StackPart(LOCAL, 3, 1, 2, learned=True),
-        StackPart(TAILS, 4, 2, 3),
-        StackPart(TAILS, 4, 3, 4, learned=True),
-        StackPart(NORMALISED, 2, 4, 5, learned=True),
+        StackPart(Functions.AFFINE, 0, 0, 1),
+        StackPart(Functions.LOCAL, 3, 1, 2, learned=True),
+        StackPart(Functions.TAILS, 4, 2, 3),
+        StackPart(Functions.TAILS, 4, 3, 4, learned=True),
+        StackPart(Functions.NORMALISED, 2, 4, 5, learned=True),
     ],
     "features": [
-        StackPart(LOCAL, 3, 0, 2, learned=True, features=(0, 2)),
-        StackPart(AFFINE, 0, 0, 2, learned=True, features=(1,)),
-        StackPart(TAILS, 1, 2, 4),
-        StackPart(CYCLIC, 3, 4, 5),
+        StackPart(Functions.LOCAL, 3, 0, 2, learned=True, features=(0, 2)),
+        StackPart(Functions.AFFINE, 0, 0, 2, learned=True, features=(1,)),
+        StackPart(Functions.TAILS, 1, 2, 4),
+        StackPart(Functions.CYCLIC, 3, 4, 5),
     ],
     "cycles": [
-        StackPart(CYCLIC, 3, 0, 3, learned=True),
-        StackPart(CYCLIC, 2, 3, 5, features=(0, 2)),
-        StackPart(LOCAL, 3, 3, 5, features=(1,)),
+        StackPart(Functions.CYCLIC, 3, 0, 3, learned=True),
+        StackPart(Functions.CYCLIC, 2, 3, 5, features=(0, 2)),
+        StackPart(Functions.LOCAL, 3, 3, 5, features=(1,)),
     ],
     "own functions": [
-        StackPart(PLAIN, 1, 0, 1, learned=True, family="hinges"),
-        StackPart(PLAIN, 2, 1, 2, family="hinges"),
-        StackPart(LOCAL, 3, 2, 3, learned=True),
-        StackPart(TAILS, 4, 3, 5, features=(0, 2)),
-        StackPart(PLAIN, 1, 3, 5, features=(1,), family="hinges"),
+        StackPart(Functions.PLAIN, 1, 0, 1, learned=True, family="hinges"),
+        StackPart(Functions.PLAIN, 2, 1, 2, family="hinges"),
+        StackPart(Functions.LOCAL, 3, 2, 3, learned=True),
+        StackPart(Functions.TAILS, 4, 3, 5, features=(0, 2)),
+        StackPart(Functions.PLAIN, 1, 3, 5, features=(1,), family="hinges"),
     ],
 }
 SIZE = 14
@@ -447,8 +439,8 @@ def test_a_stack_equals_the_formula(stack):
 @pytest.mark.parametrize("learned", [False, True])
 def test_gradients_of_functions_of_their_own_are_those_of_differences(learned):
     part, mixed = (
-        StackPart(PLAIN, 2, 0, 1, learned=learned, family="hinges"),
-        StackPart(LOCAL, 3, 1, 2, learned=learned),
+        StackPart(Functions.PLAIN, 2, 0, 1, learned=learned, family="hinges"),
+        StackPart(Functions.LOCAL, 3, 1, 2, learned=learned),
     )
     counts = torch.full((2, 1), 3, dtype=torch.int32)
     x = torch.rand(2, 6, 1, dtype=torch.float64, requires_grad=True)
@@ -465,7 +457,7 @@ def test_gradients_of_functions_of_their_own_are_those_of_differences(learned):
 
 def test_functions_of_their_own_must_fill_their_columns():
     x, breaks, counts = make_case(1, 20, [5])
-    part = StackPart(PLAIN, 1, 0, 1, family="short")
+    part = StackPart(Functions.PLAIN, 1, 0, 1, family="short")
     with pytest.raises(ArgumentError, match="function must return rows of shape"):
         encode(x, Knots(counts, breaks), [part], size=6)
 

@@ -9,19 +9,9 @@ import pytest
 import torch
 
 from knotwork._kernels import dispatch, encoding_triton, knots_triton
-from knotwork._kernels.encoding import (
-    LOCAL,
-    NATURAL,
-    RADIAL,
-    THIN_PLATE,
-    Knots,
-    StackPart,
-    breaks_from_widths,
-    encode,
-    spacing_penalty,
-    widths_from_logits,
-)
+from knotwork._kernels.encoding import Knots, StackPart, breaks_from_widths, encode, spacing_penalty, widths_from_logits
 from knotwork._kernels.encoding_cpu import LOOPS
+from knotwork.basis._families import Functions
 from knotwork.nn import SplineEncoding
 from tests.kernels.cases import DEVICE, GPU, combinations, on_triton
 from tests.kernels.test_encoding import CASES, STACKS, make_case, make_layout, make_stack
@@ -177,7 +167,7 @@ def test_a_stack_with_learned_knots(stack, large, monkeypatch):
 @pytest.mark.parametrize(
     ("n_knots", "dtype", "tolerance"), [([5, 9, 0], torch.float32, 2e-4), ([33], torch.bfloat16, 1e-2)], ids=str
 )
-@pytest.mark.parametrize("kind", [NATURAL, RADIAL, THIN_PLATE])
+@pytest.mark.parametrize("kind", [Functions.NATURAL, Functions.RADIAL, Functions.THIN_PLATE])
 @pytest.mark.usefixtures("on_triton")
 def test_functions_that_vary_everywhere(kind, n_knots, dtype, tolerance):
     x, _, counts = make_case(2, ROWS, n_knots, dtype=torch.float32)
@@ -188,9 +178,9 @@ def test_functions_that_vary_everywhere(kind, n_knots, dtype, tolerance):
 
     def run(device, arithmetic, dtype):
         values, logits, widths = (tensor.to(device, arithmetic).requires_grad_() for tensor in leaves)
-        knots = Knots(counts.to(device), logits=logits, log_widths=widths if kind == RADIAL else None)
+        knots = Knots(counts.to(device), logits=logits, log_widths=widths if kind == Functions.RADIAL else None)
         encoded = encode(values, knots, parts, size=size, dtype=dtype).values
-        used = [values, logits, widths] if kind == RADIAL else [values, logits]
+        used = [values, logits, widths] if kind == Functions.RADIAL else [values, logits]
         return [encoded.detach(), *torch.autograd.grad(encoded, used, gradient.to(device, dtype))]
 
     expected = run("cpu", torch.float64, torch.float64)
@@ -242,7 +232,7 @@ def test_no_rows_leave_the_gradient_of_the_penalty():
     x, breaks, counts = (tensor.to(DEVICE) for tensor in make_case(2, 40, [5, 5], dtype=torch.float32))
     logits, gradient = torch.randn(2, 2, 6).to(DEVICE), torch.zeros(2, 0, 2, 9).to(DEVICE)
     spacings = encoding_triton.Spacings(logits, 1e-3, 1e-6, torch.ones(2).to(DEVICE))
-    settings = {"kind": LOCAL, "degree": 3, "with_x": False}
+    settings = {"kind": Functions.LOCAL, "degree": 3, "with_x": False}
     got = encoding_triton.backward(gradient, x[:, :0], breaks, counts, spacings, **settings)[1]
     assert torch.equal(got, knots_triton.penalty_backward(spacings.penalty_grad, logits, counts, 1e-3, 1e-6))
     assert bool(got.any())
@@ -255,7 +245,12 @@ def test_the_gradient_of_penalties_may_be_one_number_seen_as_many():
     one = torch.ones(1).to(DEVICE)
     got = [
         encoding_triton.backward(
-            gradient, *on_device, encoding_triton.Spacings(logits, 1e-3, 1e-6, grad), kind=LOCAL, degree=3, with_x=False
+            gradient,
+            *on_device,
+            encoding_triton.Spacings(logits, 1e-3, 1e-6, grad),
+            kind=Functions.LOCAL,
+            degree=3,
+            with_x=False,
         )[1]
         for grad in (one.expand(2), torch.cat([one, one]))
     ]

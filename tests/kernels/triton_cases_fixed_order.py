@@ -13,8 +13,9 @@ import torch
 from knotwork._kernels import dispatch, fixed_order
 from knotwork._kernels.batch_norm import batch_norm
 from knotwork._kernels.dropout import Noise
-from knotwork._kernels.encoding import LOCAL, NORMALISED, TAILS, Knots, StackPart, encode
+from knotwork._kernels.encoding import Knots, StackPart, encode
 from knotwork._kernels.fixed_order import add_bias, look_up, product, row_sums
+from knotwork.basis._families import Functions
 from knotwork.nn._backbones import MLPConfig, ResNetConfig
 from knotwork.training import _state
 from knotwork.training._config import TrainingConfig
@@ -117,7 +118,7 @@ def test_bits_do_not_depend_on_the_stack(name):
                 assert torch.equal(one[0], other[member])
 
 
-@pytest.mark.parametrize(("kind", "degree"), [(LOCAL, 3), (NORMALISED, 3), (TAILS, 4)])
+@pytest.mark.parametrize(("kind", "degree"), [(Functions.LOCAL, 3), (Functions.NORMALISED, 3), (Functions.TAILS, 4)])
 def test_knots_do_not_depend_on_members_with_more_of_them(kind, degree):
     torch.manual_seed(0)
     size, n_knots, logits = 9, 5, random(1, 3, 6)
@@ -136,7 +137,7 @@ def test_knots_do_not_depend_on_members_with_more_of_them(kind, degree):
         mixed = [StackPart(kind, degree, 2, 3, True, features=(f,)) for f in range(3)] if members > 2 else []
         parts = [
             StackPart(kind, degree, 0, 1, learned=True),
-            *([StackPart(LOCAL, 1, 1, 2)] if members > 1 else []),
+            *([StackPart(Functions.LOCAL, 1, 1, 2)] if members > 1 else []),
             *mixed,
         ]
         learned = learned | (torch.arange(members, device=DEVICE) == 2)

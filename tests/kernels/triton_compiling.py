@@ -17,8 +17,9 @@ from triton.runtime import driver
 
 from knotwork._kernels import dispatch, encoding_triton, launching
 from knotwork._kernels.dropout import Noise
-from knotwork._kernels.encoding import LOCAL, NATURAL, NORMALISED, RADIAL, TAILS, THIN_PLATE, Knots, StackPart, encode
+from knotwork._kernels.encoding import Knots, StackPart, encode
 from knotwork._kernels.fixed_order import fixed_order, look_up
+from knotwork.basis._families import Functions
 from knotwork.nn._encoding import SplineEncoding
 from knotwork.nn._ft_transformer import FTTransformer
 from knotwork.nn._mlp import MLP
@@ -157,9 +158,11 @@ def test_realmlp(compiled, dtype, activation, p):
     assert compiled == ["_bias_act_forward"] * 3 + ["_bias_act_backward"] * 3
 
 
-@pytest.mark.parametrize(("kind", "degree", "n_knots"), [(LOCAL, 3, 40), (NORMALISED, 3, 2), (TAILS, 4, 2)])
+@pytest.mark.parametrize(
+    ("kind", "degree", "n_knots"), [(Functions.LOCAL, 3, 40), (Functions.NORMALISED, 3, 2), (Functions.TAILS, 4, 2)]
+)
 def test_learned_knots(compiled, kind, degree, n_knots, monkeypatch):
-    if kind == NORMALISED:
+    if kind == Functions.NORMALISED:
         monkeypatch.setattr(dispatch, "LONG_FROM", 0)  # values are counted in 64 bits
     part = StackPart(kind, degree, 0, 2, learned=True)
     x, breaks = torch.rand(2, 32, 4), torch.linspace(0.0, 1.0, n_knots + 2).repeat(2, 4, 1)
@@ -185,12 +188,16 @@ def test_a_layer_has_one_launch_forward_and_two_backward(compiled):
     assert compiled[3:] == ["_forward", "_backward"]
 
 
-TABLES = {NATURAL: "bends", RADIAL: "factors"}
+TABLES = {Functions.NATURAL: "bends", Functions.RADIAL: "factors"}
 
 
 @pytest.mark.parametrize(
     ("kind", "n_knots", "long_from"),
-    [(NATURAL, 28, dispatch.LONG_FROM), (RADIAL, 40, dispatch.LONG_FROM), (THIN_PLATE, 3, 0)],
+    [
+        (Functions.NATURAL, 28, dispatch.LONG_FROM),
+        (Functions.RADIAL, 40, dispatch.LONG_FROM),
+        (Functions.THIN_PLATE, 3, 0),
+    ],
 )
 def test_functions_that_vary_everywhere(compiled, kind, n_knots, long_from, monkeypatch):
     monkeypatch.setattr(dispatch, "LONG_FROM", long_from)
@@ -202,7 +209,7 @@ def test_functions_that_vary_everywhere(compiled, kind, n_knots, long_from, monk
     ).values.sum().backward()
     forward = [f"_{TABLES[kind]}_forward"] if kind in TABLES else []
     backward = [*forward, f"_{TABLES[kind]}_backward"] if kind in TABLES else []
-    rows = ["_dense_forward", *["_dense_backward"] * (2 if kind == NATURAL else 1), "_add_parts"]
+    rows = ["_dense_forward", *["_dense_backward"] * (2 if kind == Functions.NATURAL else 1), "_add_parts"]
     assert compiled == ["_penalty_forward", *forward, *rows, *backward, "_breaks_backward"]
 
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from knotwork.basis import FAMILIES, make_basis
-from knotwork.basis._families import NORMALISED, TAILS
+from knotwork.basis._families import Functions
 from knotwork.encoders import make_encoder
 from knotwork.errors import ArgumentError
 from knotwork.nn import EncodedLinear, SplineEncoding
@@ -86,8 +86,8 @@ def test_the_gradient_equals_autograd_of_the_definition(order, learnable):
     (expected,) = torch.autograd.grad(total, weights)
     actual = penalty_gradient(weights.detach(), bands_of(encoding, strengths, order))
     torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-5)
-    assert NORMALISED in {part.kind for part in encoding.layout.parts} or not learnable
-    assert TAILS in {part.kind for part in encoding.layout.parts}
+    assert Functions.NORMALISED in {part.kind for part in encoding.layout.parts} or not learnable
+    assert Functions.TAILS in {part.kind for part in encoding.layout.parts}
 
 
 @pytest.mark.parametrize("path", ["fused", "dense"])

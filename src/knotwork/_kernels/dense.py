@@ -13,7 +13,8 @@ from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from knotwork._kernels.dispatch import Operation, Packing, is_transformed
-from knotwork._kernels.encoding import NATURAL, RADIAL, SMALLEST, THIN_PLATE, TYPES, Knots, StackPart
+from knotwork._kernels.encoding import SMALLEST, TYPES, Knots, StackPart
+from knotwork.basis._families import Functions
 
 __all__ = ["bends_formula", "bump_widths", "dense_formula", "dense_rows", "table_formula"]
 
@@ -77,7 +78,7 @@ def table_formula(breaks: Tensor, n_knots: Tensor, log_widths: Tensor | None, *,
     It is that of `bends_formula`, or of shape (G, F, K + 2) the factors ``1 / (sqrt(2) w)`` of the widths w of bumps,
     which are those of `bump_widths` times ``exp(log_widths)``, of shape (G, F, size).
     """
-    if kind == NATURAL:
+    if kind == Functions.NATURAL:
         return bends_formula(breaks, n_knots)
     widths = bump_widths(breaks, n_knots)
     if log_widths is not None:
@@ -96,7 +97,7 @@ def dense_formula(
     """
     missing = torch.isnan(x)[..., None]
     x = torch.where(missing, 0.0, x.to(breaks.dtype)[..., None]).clamp(0.0, 1.0)
-    if kind == NATURAL:
+    if kind == Functions.NATURAL:
         assert table is not None
         rows = _natural_rows(x, breaks, n_knots, table)
     else:
@@ -128,7 +129,7 @@ def _natural_rows(x: Tensor, breaks: Tensor, n_knots: Tensor, bends: Tensor) -> 
 
 
 def _table_shapes(breaks: Tensor, *_: Any, kind: int) -> tuple[Tensor]:
-    return (breaks.new_empty(*breaks.shape, *breaks.shape[-1:] * (kind == NATURAL)),)
+    return (breaks.new_empty(*breaks.shape, *breaks.shape[-1:] * (kind == Functions.NATURAL)),)
 
 
 _TABLE = Operation(
@@ -182,8 +183,8 @@ def dense_rows(part: StackPart, x: Tensor, breaks: Tensor, knots: Knots, *, size
     """
     lasting = None if part.learned else knots.breaks  # a tensor for which the table is computed once
     part_breaks, n_knots = part.of(breaks if lasting is None else lasting), part.of(knots.n_knots)
-    log_widths = part.of(knots.log_widths) if knots.log_widths is not None and part.kind == RADIAL else None
-    if part.kind == THIN_PLATE:
+    log_widths = part.of(knots.log_widths) if knots.log_widths is not None and part.kind == Functions.RADIAL else None
+    if part.kind == Functions.THIN_PLATE:
         table = None
     elif lasting is None or log_widths is not None:
         table = _TABLE(part_breaks, n_knots, log_widths, kind=part.kind)

@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from knotwork._kernels.dispatch import Path, as_array, in_threads, over_chunks
-from knotwork._kernels.encoding import NATURAL, SMALLEST
+from knotwork._kernels.encoding import SMALLEST
 from knotwork._kernels.encoding_cpu import ROWS_PER_CHUNK, clip
 from knotwork.basis._compiled import LANES, compiled, half_to
+from knotwork.basis._families import Functions
 
 __all__ = ["DENSE"]
 
@@ -212,7 +213,7 @@ def _run(x: Tensor, breaks: Tensor, n_knots: Tensor, table: Tensor | None, **set
     kind, rows = settings["kind"], torch.empty(*x.shape, settings["size"], dtype=breaks.dtype)
     values, target = as_array(x.to(breaks.dtype)), rows.numpy()
     loop: Any = _radial
-    if kind == NATURAL:
+    if kind == Functions.NATURAL:
         assert table is not None
         loop, arrays, scratch = _natural, [as_array(tensor) for tensor in (breaks, n_knots, table)], (2, 1)
     else:
@@ -229,7 +230,7 @@ def _run(x: Tensor, breaks: Tensor, n_knots: Tensor, table: Tensor | None, **set
 
 def _run_backward(grads: Any, kept: Any, needed: Any, *, kind: int, **_: Any) -> Any:
     x, breaks, n_knots, table = kept
-    backward = _natural_slopes if kind == NATURAL else _radial_slopes
+    backward = _natural_slopes if kind == Functions.NATURAL else _radial_slopes
     inputs = x.to(breaks.dtype), breaks, n_knots, table, grads[0].to(breaks.dtype)
     x_grad, breaks_grad, table_grad = backward(*inputs, kind, needed[1] or needed[3])
     results = x_grad.to(x.dtype), breaks_grad.to(breaks.dtype), None, table_grad

@@ -13,15 +13,15 @@ import triton.language as tl
 from torch import Tensor
 
 from knotwork._kernels.dispatch import Path, is_long
-from knotwork._kernels.encoding import LOCAL, NATURAL, RADIAL
 from knotwork._kernels.encoding_triton import WIDEST, find
 from knotwork._kernels.launching import launch
+from knotwork.basis._families import Functions
 
 __all__ = ["DENSE", "TABLE"]
 
-_LOCAL = tl.constexpr(LOCAL)
-_NATURAL = tl.constexpr(NATURAL)
-_RADIAL = tl.constexpr(RADIAL)
+_LOCAL = tl.constexpr(Functions.LOCAL.value)
+_NATURAL = tl.constexpr(Functions.NATURAL.value)
+_RADIAL = tl.constexpr(Functions.RADIAL.value)
 
 ROWS, MOST_PARTS = 32, 128
 """Rows of an iteration, and most programs that share the rows of one feature in the backward pass of large batches."""
@@ -370,7 +370,7 @@ def _contiguous(tensors: Any) -> Any:
 def _make_table(breaks: Tensor, n_knots: Tensor, log_widths: Tensor | None, kind: int) -> tuple[Tensor, Tensor | None]:
     """Return the table, and for natural splines the shares of elimination."""
     (n_groups, n_features, n_breaks), columns = breaks.shape, triton.next_power_of_2(breaks.shape[-1])
-    if kind == NATURAL:
+    if kind == Functions.NATURAL:
         out, shares = breaks.new_empty(*breaks.shape, n_breaks), torch.empty_like(breaks)
         launch(
             _bends_forward,
@@ -404,7 +404,7 @@ def _table_slopes(grads: Any, kept: Any, needed: Any, *, kind: int) -> Any:
     table, shares = _make_table(breaks, n_knots, log_widths, kind)
     n_breaks, grid = breaks.shape[-1], (breaks.shape[0] * breaks.shape[1],)
     grad, breaks_grad = grads[0].contiguous(), torch.empty_like(breaks)
-    if kind == NATURAL:
+    if kind == Functions.NATURAL:
         launch(
             _bends_backward, grid,
             grad, breaks, n_knots, shares, table, torch.empty_like(table), breaks_grad, n_breaks,
@@ -456,12 +456,12 @@ def _sum_rows(grad: Tensor, kept: Any, needed: Any, kind: int) -> tuple[Tensor, 
     # Sums over rows must not depend on the number of groups, which may be members of a stack.
     blocks = triton.cdiv(n_rows, ROWS * MOST_PARTS) if n_rows > 4096 else 4
     n_parts, n_first = triton.cdiv(n_rows, ROWS * blocks), table[0, 0].numel()
-    tiles_of_breaks = n_tiles if kind == NATURAL else 1
+    tiles_of_breaks = n_tiles if kind == Functions.NATURAL else 1
     n_entries = n_first + tiles_of_breaks * n_breaks
     parts = torch.empty(n_parts, n_tables, n_entries, dtype=torch.float32, device=x.device)
     x_grads = torch.empty(n_tiles, *(x.shape if needed[0] else (0,)), dtype=torch.float32, device=x.device)
     # Both sums of natural splines in one program would take more registers than a processor has.
-    for with_slopes in (True, False) if kind == NATURAL else (True,):
+    for with_slopes in (True, False) if kind == Functions.NATURAL else (True,):
         launch(
             _dense_backward, (n_tables, n_parts, n_tiles),
             grad, x, breaks, n_knots, table, x_grads, parts,

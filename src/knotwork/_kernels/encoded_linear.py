@@ -17,16 +17,17 @@ import torch
 from torch import Tensor
 
 from knotwork._kernels.dispatch import Operation, Packing, Path, as_array, in_threads, over_chunks
-from knotwork._kernels.encoding import CYCLIC, LOCAL, NORMALISED, TAILS, TYPES, Knots, StackPart, encode
+from knotwork._kernels.encoding import TYPES, Knots, StackPart, encode
 from knotwork._kernels.encoding_cpu import ROWS_PER_CHUNK, clip, interval_of, make_scratch, run_backwards, window_at
 from knotwork.basis._compiled import compiled
+from knotwork.basis._families import Functions
 
 __all__ = ["encode_linear", "encoded_linear_formula", "has_fused"]
 
 
 def has_fused(kind: int) -> bool:
     """Return whether `encode_linear` has a path for a kind of functions that does not write the encoding."""
-    return LOCAL <= kind <= NORMALISED or kind == CYCLIC
+    return Functions.LOCAL <= kind <= Functions.NORMALISED or kind == Functions.CYCLIC
 
 
 def encoded_linear_formula(
@@ -70,7 +71,7 @@ def _forward(x, breaks, n_knots, kind, degree, table, n_table, totals, t, levels
             for r in range(degree + 1):
                 numbers[r] = levels[degree, r] * scale
             _add_rows(numbers, degree + 1, table, f * n_table + interval, out, i)
-            if kind == NORMALISED:
+            if kind == Functions.NORMALISED:
                 numbers[0] = -mean * scale
                 _add_rows(numbers, 1, totals, f, out, i)
 
@@ -122,11 +123,11 @@ def _products(weight, row, n_rows, grad, i, numbers):
 def _from_table(weight_grad, common, first, size, own_size, kind):
     """Turn the gradient of a feature's rows of the table into that of its rows of the weights, in place."""
     n_out = weight_grad.shape[1]
-    if kind == TAILS:  # row k holds the gradient of C[k + 1] = W[0] + ... + W[k]
+    if kind == Functions.TAILS:  # row k holds the gradient of C[k + 1] = W[0] + ... + W[k]
         for k in range(size - 2, -1, -1):
             for o in range(n_out):
                 weight_grad[first + k, o] += weight_grad[first + k + 1, o]
-    elif kind == NORMALISED:
+    elif kind == Functions.NORMALISED:
         for k in range(own_size):
             for o in range(n_out):
                 weight_grad[first + k, o] += common[0, o]
@@ -139,7 +140,7 @@ def _backward(
 ):  # fmt: skip
     """Fill one feature's part of the gradients of x, breaks and weights; the last two hold zeros at first."""
     n, first = n_knots[f], f * size
-    early = 1 if kind == TAILS else 0
+    early = 1 if kind == Functions.TAILS else 0
     for i in range(x.shape[0]):
         x_grad[i, f] = 0.0
         if np.isnan(x[i, f]):
@@ -150,7 +151,7 @@ def _backward(
         row = first + interval
         if with_weight:
             numbers[0] = -mean * scale
-            if kind == NORMALISED:
+            if kind == Functions.NORMALISED:
                 _add_to_rows(numbers, 0, 1, grad, i, common, 0)
             for r in range(degree + 1):
                 numbers[r] = levels[degree, r] * scale
@@ -158,7 +159,7 @@ def _backward(
             _add_to_rows(numbers, start, degree + 1, grad, i, weight_grad, row - early)
         if with_breaks:
             total = 0.0
-            if kind == NORMALISED:
+            if kind == Functions.NORMALISED:
                 _products(totals, f, 1, grad, i, local)
                 total = local[0]
             _products(weight, row, degree + 1 - early, grad, i, local)
@@ -173,7 +174,7 @@ def _backward(
 
 def _own_totals(weight: Tensor, n_knots: Tensor, kind: int, degree: int) -> Tensor:
     """Return the sum of each feature's used rows of weights of shape (G, F, size, d_out), for normalised rows."""
-    if kind != NORMALISED:
+    if kind != Functions.NORMALISED:
         return weight.new_zeros(weight.shape[0], 1, 1)
     used = torch.arange(weight.shape[2]) < (n_knots + degree + 1)[..., None]
     return torch.einsum("gfk,gfko->gfo", used.to(weight.dtype), weight)
@@ -181,7 +182,7 @@ def _own_totals(weight: Tensor, n_knots: Tensor, kind: int, degree: int) -> Tens
 
 def _table(weight: Tensor, kind: int) -> Tensor:
     """Return the table of the module docstring, of shape (G, F, size or size + 1, d_out)."""
-    if kind != TAILS:
+    if kind != Functions.TAILS:
         return weight
     return torch.nn.functional.pad(weight, (0, 0, 1, 0)).cumsum(dim=2)
 
@@ -309,7 +310,7 @@ def encode_linear(
     the CPU; on a GPU, writing the encoding and multiplying is faster. For cyclic splines the first rows of W follow the
     last ones of each feature again.
     """
-    if kind == CYCLIC:
+    if kind == Functions.CYCLIC:
         places = torch.arange(size + degree, device=weight.device) % (n_knots[..., None] + 1)
         index = places[..., None].expand(*places.shape, weight.shape[-1])
         by_feature = weight.reshape(*places.shape[:2], size, -1)

@@ -21,35 +21,11 @@ from torch import Tensor
 
 from knotwork._checks import argument_error, check_choice, check_int
 from knotwork._kernels.dispatch import Operation, Packing, Path
-from knotwork.basis._families import (
-    AFFINE,
-    COSINE,
-    CYCLIC,
-    FAMILIES,
-    LOCAL,
-    NATURAL,
-    NORMALISED,
-    PERIODIC,
-    PLAIN,
-    RADIAL,
-    TAILS,
-    THIN_PLATE,
-    UNIT_AREA,
-)
+from knotwork.basis._families import FAMILIES, Functions
 
 __all__ = [
-    "AFFINE",
-    "CYCLIC",
-    "LOCAL",
-    "NATURAL",
-    "NORMALISED",
     "NORM_EPSILON",
-    "PLAIN",
-    "RADIAL",
     "SMALLEST",
-    "TAILS",
-    "THIN_PLATE",
-    "UNIT_AREA",
     "Encoded",
     "Knots",
     "Layout",
@@ -66,7 +42,7 @@ __all__ = [
     "widths_from_logits",
 ]
 
-SMALLEST = {CYCLIC: 1, NATURAL: 2, RADIAL: 2, THIN_PLATE: 1}
+SMALLEST: dict[int, int] = {Functions.CYCLIC: 1, Functions.NATURAL: 2, Functions.RADIAL: 2, Functions.THIN_PLATE: 1}
 """Numbers of functions without knots of the kinds for which they do not depend on the degree."""
 
 NORM_EPSILON = 1e-5
@@ -95,9 +71,9 @@ class Layout:
 
     @property
     def kind(self) -> int:
-        """Kind of the rows."""
+        """One of `Functions`, as a plain number: compiled operations specialise on the type."""
         kind = FAMILIES[self.family].kind
-        return NORMALISED if self.normalised else PLAIN if kind is None else kind
+        return int(Functions.NORMALISED if self.normalised else Functions.PLAIN if kind is None else kind)
 
     @property
     def is_cyclic(self) -> bool:
@@ -107,7 +83,9 @@ class Layout:
     @property
     def scheme(self) -> int:
         """Degree of the B-splines that the triangular scheme computes."""
-        return {TAILS: self.degree + 1, NATURAL: 3}.get(self.kind, self.degree)
+        if self.kind == Functions.NATURAL:
+            return 3
+        return self.degree + (self.kind == Functions.TAILS)
 
     @property
     def smallest(self) -> int:
@@ -198,7 +176,7 @@ def rows_formula(x: Tensor, breaks: Tensor, n_knots: Tensor, *, kind: int, degre
     interval = torch.minimum((knots <= x[..., None]).sum(dim=-1), n_knots)
     window = interval[..., None] + torch.arange(-degree, degree + 2, device=x.device)
     n_intervals, all_breaks = (n_knots + 1)[..., None], breaks[:, None].expand(*x.shape, breaks.shape[-1])
-    if kind == CYCLIC:
+    if kind == Functions.CYCLIC:
         turns = torch.div(window, n_intervals, rounding_mode="floor")
         t = (torch.gather(all_breaks, -1, window - turns * n_intervals) + turns).unbind(dim=-1)
     else:
@@ -213,19 +191,19 @@ def rows_formula(x: Tensor, breaks: Tensor, n_knots: Tensor, *, kind: int, degre
             raised.append(from_left + (right - x) * share)
             from_left = (x - left) * share
         values = [*raised, from_left]
-    if kind in (UNIT_AREA, NORMALISED):
+    if kind in (Functions.UNIT_AREA, Functions.NORMALISED):
         values = [value * (degree + 1) / (t[degree + r + 1] - t[r]) for r, value in enumerate(values)]
-    if kind == TAILS:
+    if kind == Functions.TAILS:
         values = list(torch.stack(values[1:], dim=-1).flip(-1).cumsum(-1).flip(-1).unbind(-1))
 
     columns = torch.arange(size, device=x.device)
-    rows = (columns < interval[..., None]).to(x.dtype) if kind == TAILS else x.new_zeros(*x.shape, size)
+    rows = (columns < interval[..., None]).to(x.dtype) if kind == Functions.TAILS else x.new_zeros(*x.shape, size)
     places = interval[..., None] + torch.arange(len(values), device=x.device)
-    if kind == CYCLIC:  # functions may meet in one column
+    if kind == Functions.CYCLIC:  # functions may meet in one column
         rows = rows.scatter_add(-1, places % n_intervals, torch.stack(values, dim=-1))
     else:
         rows = rows.scatter(-1, places, torch.stack(values, dim=-1))
-    if kind == NORMALISED:
+    if kind == Functions.NORMALISED:
         sizes = (n_knots + degree + 1)[..., None]
         centred = (rows - rows.sum(dim=-1, keepdim=True) / sizes) * (columns < sizes)
         rows = centred * torch.rsqrt((centred**2).sum(dim=-1, keepdim=True) / sizes + NORM_EPSILON)
@@ -236,9 +214,10 @@ def rows_formula(x: Tensor, breaks: Tensor, n_knots: Tensor, *, kind: int, degre
 class StackPart:
     """Groups start to stop - 1, with some or (None) all features, that are encoded by the same kind of functions.
 
-    `kind` and `degree` are those of `Layout`, or `AFFINE`; knots are computed from logits if `learned`. `family` is the
-    name of a family without compiled code, which runs its `function` in plain torch, or empty. The degree of `PERIODIC`
-    and `COSINE` functions is their number; their frequencies are not known here, and `encode` does not compute them.
+    `kind` and `degree` are those of `Layout`, or `Functions.AFFINE`; knots are computed from logits if `learned`.
+    `family` is the name of a family without compiled code, which runs its `function` in plain torch, or empty. The
+    degree of `Functions.PERIODIC` and `Functions.COSINE` is their number of functions; their frequencies are not known
+    here, and `encode` does not compute them.
     """
 
     kind: int
@@ -261,12 +240,12 @@ class StackPart:
             return FAMILIES[self.family].smallest_size(self.degree)
         if self.kind in SMALLEST:
             return SMALLEST[self.kind]
-        return self.degree + (self.kind not in (TAILS, PERIODIC, COSINE))
+        return self.degree + (self.kind not in (Functions.TAILS, Functions.PERIODIC, Functions.COSINE))
 
     @property
     def is_composed(self) -> bool:
         """Whether `encode` computes the part after the others: its functions vary everywhere, or are in plain torch."""
-        return bool(self.family) or self.kind in (NATURAL, RADIAL, THIN_PLATE)
+        return bool(self.family) or self.kind in (Functions.NATURAL, Functions.RADIAL, Functions.THIN_PLATE)
 
     def of(self, tensor: Tensor, axis: int = 1) -> Tensor:
         """Return the part's groups and, along `axis`, its features."""
@@ -348,7 +327,7 @@ def encoding_formula(
     else:
         values = torch.zeros(*x.shape, size, dtype=dtype, device=x.device)
         for part in parts:
-            if part.kind == AFFINE:
+            if part.kind == Functions.AFFINE:
                 part.write(values[..., 0], torch.nan_to_num(part.of(x, axis=2), nan=0.0).to(dtype), axis=2)
             else:
                 part.write(values, _rows(part, x, breaks, n_knots, size).to(dtype), axis=2)
@@ -421,13 +400,15 @@ def _forward(
         breaks, penalty = loops.knots(logits, n_knots, breaks, learned, min_spacing, epsilon, size)
         others = (penalty, breaks)
     assert breaks is not None
-    groups_filled = sum(part.stop - part.start for part in parts if part.features is None and part.kind != AFFINE)
+    groups_filled = sum(
+        part.stop - part.start for part in parts if part.features is None and part.kind != Functions.AFFINE
+    )
     filled = loops.writes_zeros and groups_filled == len(x)  # writing zeros first would cost a pass over memory
     results = (torch.empty if filled else torch.zeros)(shape, dtype=dtype, device=x.device)
     values = results if in_groups else results.view(*x.shape, size)
     for part in parts:
         piece = part.of(x, axis=2)
-        if part.kind == AFFINE:
+        if part.kind == Functions.AFFINE:
             part.write(values[..., 0], torch.nan_to_num(piece, nan=0.0).to(dtype), axis=2)
             continue
         in_place = part.features is None
@@ -506,7 +487,7 @@ def _sums(loops: Loops, parts: Sequence[StackPart], tensors: Any, needed: Any) -
 
 def _covers(part: StackPart, n_groups: int) -> bool:
     """Return whether a part has all groups and features, and functions with breaks."""
-    return part.features is None and part.kind != AFFINE and part.stop - part.start == n_groups
+    return part.features is None and part.kind != Functions.AFFINE and part.stop - part.start == n_groups
 
 
 def _part_backward(
@@ -514,7 +495,7 @@ def _part_backward(
 ) -> None:
     """Write a part of the gradients of x and of the breaks, unless they are None."""
     grad, x, breaks, n_knots = tensors
-    if part.kind == AFFINE:
+    if part.kind == Functions.AFFINE:
         if x_grad is not None:
             piece = part.of(grad[..., 0], axis=2).to(x.dtype)
             part.write(x_grad, torch.where(part.of(x, axis=2).isfinite(), piece, 0.0), axis=2)
@@ -552,7 +533,7 @@ def _backward_to_logits(
     """
     penalty_grad, logits, min_spacing, epsilon = spacing
     x_grad = torch.zeros_like(tensors[1]) if with_x else None
-    moving = [part for part in parts if part.learned and part.kind != AFFINE and part.features is None]
+    moving = [part for part in parts if part.learned and part.kind != Functions.AFFINE and part.features is None]
     covered = sum(part.stop - part.start for part in moving) == len(logits)
     out = torch.empty_like(logits) if covered else torch.zeros_like(logits)
     assert loops.rows_to_logits is not None

@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 
 from knotwork._kernels.dispatch import as_array, in_ranges, over_chunks
-from knotwork._kernels.encoding import CYCLIC, LOCAL, NORM_EPSILON, NORMALISED, TAILS, Loops, path_of
+from knotwork._kernels.encoding import NORM_EPSILON, Loops, path_of
 from knotwork.basis._compiled import compiled
+from knotwork.basis._families import Functions
 
 __all__ = ["ENCODING", "LOOPS", "ROWS_PER_CHUNK", "clip", "interval_of", "make_scratch", "run_backwards", "window_at"]
 
@@ -40,7 +41,7 @@ def interval_of(x, breaks, f, n_knots):
 @compiled(forceinline=True)
 def _gather(interval, breaks, f, n_knots, kind, degree, t):
     """Fill t with the degree + 1 knots on either side of an interval."""
-    if kind == CYCLIC:
+    if kind == Functions.CYCLIC:
         place = _in_cycle(interval - degree, n_knots)
         turns = (interval - degree - place) // (n_knots + 1)
         for c in range(2 * degree + 2):
@@ -105,9 +106,9 @@ def window_at(x, interval, breaks, f, n_knots, kind, degree, t, levels):
     _gather(interval, breaks, f, n_knots, kind, degree, t)
     _levels(x, degree, t, levels)
     mean, scale = 0.0, 1.0
-    if kind not in (LOCAL, TAILS, CYCLIC):
+    if kind not in (Functions.LOCAL, Functions.TAILS, Functions.CYCLIC):
         _to_unit_area(degree, t, levels)
-        if kind == NORMALISED:
+        if kind == Functions.NORMALISED:
             mean, scale = _moments(degree, levels, n_knots + degree + 1)
     return mean, scale
 
@@ -136,14 +137,14 @@ def run_backwards(x, f, n_knots, kind, degree, interval, mean, scale, total, t, 
     """
     for c in range(2 * degree + 2):
         slopes[c] = 0.0
-    if kind == TAILS:
+    if kind == Functions.TAILS:
         before = 0.0
         for r in range(degree + 1):
             here = local[r]
             local[r] = before
             before += here
-    elif kind not in (LOCAL, CYCLIC):
-        if kind == NORMALISED:
+    elif kind not in (Functions.LOCAL, Functions.CYCLIC):
+        if kind == Functions.NORMALISED:
             _before_normalising(degree, levels, n_knots + degree + 1, mean, scale, total, local)
         for r in range(degree + 1):
             per_span = 1.0 / (t[degree + r + 1] - t[r])
@@ -165,7 +166,7 @@ def run_backwards(x, f, n_knots, kind, degree, interval, mean, scale, total, t, 
             local[r] += u * rise
     for c in range(2 * degree + 2):
         place = interval + c - degree
-        if kind == CYCLIC:
+        if kind == Functions.CYCLIC:
             place = _in_cycle(place, n_knots)
         if 0 < place <= n_knots:
             breaks_grad[f, place] += slopes[c]
@@ -222,18 +223,18 @@ def _forward(x, breaks, n_knots, kind, degree, t, levels, column, intervals, out
                 continue
             interval = intervals[f, i]
             mean, scale = window_at(clip(x[i, f]), interval, breaks, f, n_knots[f], kind, degree, t, levels)
-            if kind == TAILS:
+            if kind == Functions.TAILS:
                 for k in range(interval):
                     out[i, f, k] = 1.0
                 tail = 0.0
                 for r in range(degree, 0, -1):
                     tail += levels[degree, r]
                     out[i, f, interval + r - 1] = tail
-            elif kind == CYCLIC:
+            elif kind == Functions.CYCLIC:
                 for r in range(degree + 1):  # functions may meet in one column
                     out[i, f, _in_cycle(interval + r, n_knots[f])] += levels[degree, r]
             else:
-                if kind == NORMALISED:
+                if kind == Functions.NORMALISED:
                     for k in range(n_knots[f] + degree + 1):
                         out[i, f, k] = -mean * scale
                 for r in range(degree + 1):
@@ -250,7 +251,7 @@ def _forward_chunks(first, stop, x, breaks, n_knots, kind, degree, out):
     for chunk in range(first, stop):
         g, start = chunk // per_group, chunk % per_group * ROWS_PER_CHUNK
         end = start + ROWS_PER_CHUNK
-        if kind == TAILS and degree == 1:
+        if kind == Functions.TAILS and degree == 1:
             _ramps(x[g, start:end], breaks[g], n_knots[g], per_width, out[g, start:end])
             continue
         scratch = t, levels, column, intervals
@@ -277,13 +278,13 @@ def _backward(x, breaks, n_knots, kind, degree, grad, t, levels, local, slopes, 
             n, value = n_knots[f], clip(x[i, f])
             interval = interval_of(value, breaks, f, n)
             mean, scale = window_at(value, interval, breaks, f, n, kind, degree, t, levels)
-            if kind == CYCLIC:
+            if kind == Functions.CYCLIC:
                 for r in range(degree + 1):
                     local[r] = grad[i, f, _in_cycle(interval + r, n)]
             else:
-                for r in range(degree if kind == TAILS else degree + 1):
+                for r in range(degree if kind == Functions.TAILS else degree + 1):
                     local[r] = grad[i, f, interval + r]
-            total = _row_sum(grad, i, f, n + degree + 1) if kind == NORMALISED else 0.0
+            total = _row_sum(grad, i, f, n + degree + 1) if kind == Functions.NORMALISED else 0.0
             x_slope = run_backwards(
                 value, f, n, kind, degree, interval, mean, scale, total, t, levels, local, slopes, breaks_grad
             )

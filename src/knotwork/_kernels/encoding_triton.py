@@ -16,7 +16,7 @@ import triton.language as tl
 from torch import Tensor
 
 from knotwork._kernels.dispatch import is_long
-from knotwork._kernels.encoding import CYCLIC, LOCAL, NORM_EPSILON, NORMALISED, TAILS, Loops, path_of
+from knotwork._kernels.encoding import NORM_EPSILON, Loops, path_of
 from knotwork._kernels.knots_triton import (
     MOST_IN_ONE,
     knots_of,
@@ -31,13 +31,14 @@ from knotwork._kernels.knots_triton import (
     store_breaks,
 )
 from knotwork._kernels.launching import MOST_PLANS, Launch, power_of_2_from
+from knotwork.basis._families import Functions
 
 __all__ = ["ENCODING", "WIDEST", "Spacings", "backward", "find", "forward", "forward_from_logits"]
 
-_LOCAL = tl.constexpr(LOCAL)
-_TAILS = tl.constexpr(TAILS)
-_CYCLIC = tl.constexpr(CYCLIC)
-_NORMALISED = tl.constexpr(NORMALISED)
+_LOCAL = tl.constexpr(Functions.LOCAL.value)
+_TAILS = tl.constexpr(Functions.TAILS.value)
+_CYCLIC = tl.constexpr(Functions.CYCLIC.value)
+_NORMALISED = tl.constexpr(Functions.NORMALISED.value)
 _NORM_EPSILON = tl.constexpr(NORM_EPSILON)
 
 WIDEST = 32
@@ -504,7 +505,7 @@ def _shapes_of(x: Tensor, n_knots: Tensor, n_breaks: int, size: int) -> _Shapes:
 
 @lru_cache(maxsize=MOST_PLANS)
 def _plan_forward(shapes: _Shapes, kind: int, degree: int, min_spacing: float, epsilon: float, learned: bool) -> Launch:
-    count = power_of_2_from(degree if kind == TAILS else degree + 1)
+    count = power_of_2_from(degree if kind == Functions.TAILS else degree + 1)
     return Launch(
         _forward, (-(-shapes.values // VALUES), 1, 1),
         (shapes.values, shapes.rows, shapes.features, shapes.breaks, shapes.size, shapes.n_steps, min_spacing,
@@ -618,7 +619,7 @@ def backward(
         to_logits=spacings is not None, with_penalty=penalty_grad is not None,
     )  # fmt: skip
     sums = torch.empty(plans.shape, dtype=torch.float32, device=x.device) if with_knots else out
-    row_sums = torch.empty(x.shape, dtype=torch.float32, device=x.device) if kind == NORMALISED else sums
+    row_sums = torch.empty(x.shape, dtype=torch.float32, device=x.device) if kind == Functions.NORMALISED else sums
     plans.rows.launch(grad, x, breaks, n_knots, x_grad, row_sums, sums)
     if not with_knots:
         return x_grad, out

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import lru_cache
 from typing import Any, NamedTuple, Self
 
@@ -12,38 +13,18 @@ import numpy.typing as npt
 from knotwork._checks import argument_error, check_bool, check_int
 from knotwork.basis._base import Basis, FloatArray, binary_unit
 from knotwork.basis._bspline import bspline_slopes, bspline_values, extended
-from knotwork.basis._families import (
-    AFFINE,
-    CYCLIC,
-    LOCAL,
-    NATURAL,
-    RADIAL,
-    TAILS,
-    THIN_PLATE,
-    UNIT_AREA,
-    family_name,
-    family_of,
-    heights,
-    make_basis,
-)
+from knotwork.basis._families import Functions, family_name, family_of, heights, make_basis
 from knotwork.basis._natural import bends_of
 from knotwork.basis._radial import bump_widths
 
 __all__ = [
-    "ANY",
-    "BUMPS",
-    "CUBIC",
-    "CYCLE",
     "MIN_SUPPORT",
-    "NONE",
-    "QUARTIC",
-    "RAMP",
     "SMOOTH_LIMIT",
-    "WHOLE",
     "AffineBlock",
     "BasisBlock",
     "Block",
     "Embedding",
+    "Formula",
     "PeriodicBlock",
     "Table",
     "block_from_json",
@@ -51,11 +32,27 @@ __all__ = [
     "make_table",
 ]
 
-NONE, CUBIC, QUARTIC, RAMP, ANY, CYCLE, WHOLE, BUMPS = 0, 1, 2, 3, 4, 5, 6, 7
-"""Compiled formulas of a column. `NONE`: the block encodes itself; windows of four cubics (B- and M-splines of degree
-3), of four quartics (I-splines of degree 3) and of one line (PLE), all for clipped values; `CYCLE`: windows of four
-cubics that begin again at the first column behind the last; `WHOLE`: natural splines, in all columns; `BUMPS`: radial
-functions; `ANY`: everything else."""
+
+class Formula(IntEnum):
+    """Compiled formula of a column."""
+
+    NONE = 0
+    """The block encodes itself."""
+    CUBIC = 1
+    """Windows of four cubics (B- and M-splines of degree 3), for clipped values."""
+    QUARTIC = 2
+    """Windows of four quartics (I-splines of degree 3), for clipped values."""
+    RAMP = 3
+    """Windows of one line (PLE), for clipped values."""
+    ANY = 4
+    """Everything else."""
+    CYCLE = 5
+    """Windows of four cubics that begin again at the first column behind the last."""
+    WHOLE = 6
+    """Natural splines, in all columns."""
+    BUMPS = 7
+    """Radial functions."""
+
 
 SMOOTH_LIMIT = 3.0
 """Smooth clipping is ``z / sqrt(1 + (z / limit)**2)``, which lies between -limit and limit."""
@@ -224,15 +221,19 @@ def block_from_json(content: Mapping[str, Any]) -> Block:
     return BasisBlock(basis, content["size"])
 
 
-FULL = {NATURAL: WHOLE, RADIAL: BUMPS, THIN_PLATE: BUMPS}
+FULL: dict[int, Formula] = {
+    Functions.NATURAL: Formula.WHOLE,
+    Functions.RADIAL: Formula.BUMPS,
+    Functions.THIN_PLATE: Formula.BUMPS,
+}
 """The formulas of kinds whose functions all vary on every interval."""
 
-FORMULAS = {
-    (LOCAL, 3, True): CUBIC,
-    (UNIT_AREA, 3, True): CUBIC,
-    (TAILS, 4, True): QUARTIC,
-    (TAILS, 1, True): RAMP,
-    (CYCLIC, 3, True): CYCLE,
+FORMULAS: dict[tuple[int, int, bool], Formula] = {
+    (Functions.LOCAL, 3, True): Formula.CUBIC,
+    (Functions.UNIT_AREA, 3, True): Formula.CUBIC,
+    (Functions.TAILS, 4, True): Formula.QUARTIC,
+    (Functions.TAILS, 1, True): Formula.RAMP,
+    (Functions.CYCLIC, 3, True): Formula.CYCLE,
 }
 """The fast formula by kind, degree of the polynomials, and whether all values are moved into the domain."""
 
@@ -308,7 +309,7 @@ def make_table(blocks: tuple[Block, ...], *, extrapolation: str, indicator: bool
         column["formula"] = _formula(row)
         column["kind"], column["degree"], column["n_knots"] = row.kind, row.degree, len(row.knots)
         column["window"] = row.window
-        column["entries"] = min(column["window"], len(row.pieces)) if row.kind == CYCLIC else column["window"]
+        column["entries"] = min(column["window"], len(row.pieces)) if row.kind == Functions.CYCLIC else column["window"]
         column["lines"], column["signed"] = bool(len(row.edges)), row.signed
         column["unit"], column["low"], column["high"] = row.unit, *row.domain
         column["knots"], column["edges"], column["piece"] = position, position + len(row.knots), piece
@@ -325,9 +326,11 @@ def make_table(blocks: tuple[Block, ...], *, extrapolation: str, indicator: bool
 def _formula(row: "_Row") -> int:
     if row.kind in FULL:
         return FULL[row.kind]
-    if row.kind == CYCLIC and len(row.pieces) <= row.degree:  # several functions of a window meet in one column
-        return ANY
-    return FORMULAS.get((row.kind, row.degree, not (len(row.edges) or row.signed)), ANY)
+    if (
+        row.kind == Functions.CYCLIC and len(row.pieces) <= row.degree
+    ):  # several functions of a window meet in one column
+        return Formula.ANY
+    return FORMULAS.get((row.kind, row.degree, not (len(row.edges) or row.signed)), Formula.ANY)
 
 
 class _Row(NamedTuple):
@@ -344,7 +347,7 @@ class _Row(NamedTuple):
     @property
     def window(self) -> int:
         """Number of functions that are not constant 0 or 1 on an interval."""
-        return self.n_functions or self.degree + (self.kind != TAILS)
+        return self.n_functions or self.degree + (self.kind != Functions.TAILS)
 
 
 def _row(block: Block, extrapolation: str) -> _Row | None:
@@ -353,7 +356,7 @@ def _row(block: Block, extrapolation: str) -> _Row | None:
         unit = binary_unit(0.0, block.scale)
         low, high = block.domain
         piece = np.array([[block.shift * unit, 1.0 / (block.scale * unit)]])
-        return _Row(AFFINE, 0, unit, (low * unit, high * unit), piece, signed=True)
+        return _Row(Functions.AFFINE, 0, unit, (low * unit, high * unit), piece, signed=True)
     kind = family_of(block.basis).kind if isinstance(block, BasisBlock) else None
     if kind is None or not isinstance(block, BasisBlock):
         return None
@@ -363,9 +366,9 @@ def _row(block: Block, extrapolation: str) -> _Row | None:
     breaks = np.concatenate(([low], basis.knots * unit, [high]))
     if kind in FULL:
         return _full_row(basis, kind, unit, breaks, extrapolation)
-    scheme = basis.degree + 1 if kind == TAILS else basis.degree
+    scheme = basis.degree + 1 if kind == Functions.TAILS else basis.degree
     weights = np.ones(basis.size)
-    if kind == UNIT_AREA:
+    if kind == Functions.UNIT_AREA:
         with np.errstate(over="ignore"):  # an infinite height is bounded by the minimum
             weights = np.minimum((high - low) * heights(breaks, basis.degree), (basis.degree + 1) / MIN_SUPPORT)
     settings = _Row(kind, scheme, unit, (low, high), _pieces(breaks, kind, scheme, weights), breaks[1:-1])
@@ -379,9 +382,9 @@ def _row(block: Block, extrapolation: str) -> _Row | None:
 def _full_row(basis: Basis, kind: int, unit: float, breaks: FloatArray, extrapolation: str) -> _Row:
     """Return functions that all vary on every interval as the compiled code needs them."""
     domain = (float(breaks[0]), float(breaks[-1]))
-    pieces = _bends(breaks) if kind == NATURAL else _centres(breaks, kind)
+    pieces = _bends(breaks) if kind == Functions.NATURAL else _centres(breaks, kind)
     row = _Row(kind, 1, unit, domain, pieces, breaks[1:-1], signed=True, n_functions=basis.size)
-    if extrapolation == "continue" and kind != NATURAL:
+    if extrapolation == "continue" and kind != Functions.NATURAL:
         return row._replace(domain=(-np.inf, np.inf))
     if extrapolation not in ("linear", "continue"):
         return row
@@ -405,7 +408,7 @@ def _bends(breaks: FloatArray) -> FloatArray:
 
 def _centres(breaks: FloatArray, kind: int) -> FloatArray:
     """Return a row per radial function: its centre, and the factor of distances to it."""
-    if kind == RADIAL:
+    if kind == Functions.RADIAL:
         return np.column_stack([breaks, np.sqrt(0.5 / np.log(2.0)) / bump_widths(breaks)])
     return np.column_stack([breaks[:-1], np.full(len(breaks) - 1, 1.0 / (breaks[-1] - breaks[0]))])
 
@@ -417,7 +420,7 @@ def _pieces(breaks: FloatArray, kind: int, degree: int, weights: FloatArray) -> 
     values: column ``2 + power * window + r`` has the coefficient of function r.
     """
     interval, start, width = np.arange(len(breaks) - 1), breaks[:-1], np.diff(breaks)
-    t = extended(breaks, max(degree - 1, 0), cyclic=kind == CYCLIC)
+    t = extended(breaks, max(degree - 1, 0), cyclic=kind == Functions.CYCLIC)
     first = interval + max(degree - 1, 0)
     values = np.zeros((degree + 1, len(interval), degree + 1))  # function, interval, power
     values[0, :, 0] = 1.0
@@ -432,9 +435,9 @@ def _pieces(breaks: FloatArray, kind: int, degree: int, weights: FloatArray) -> 
                 values[r] * ((start - left)[:, None] / span) + rising,
             )
         values[q] = from_left
-    if kind == TAILS:
+    if kind == Functions.TAILS:
         values = np.cumsum(values[:0:-1], axis=0)[::-1]
-    elif kind == UNIT_AREA:
+    elif kind == Functions.UNIT_AREA:
         values = values * weights[interval + np.arange(degree + 1)[:, None]][:, :, None]
     coefficients = values.transpose(1, 2, 0).reshape(len(interval), -1)
     return np.column_stack([start, 1.0 / width, coefficients])
@@ -443,7 +446,7 @@ def _pieces(breaks: FloatArray, kind: int, degree: int, weights: FloatArray) -> 
 def _edges(kind: int, breaks: FloatArray, degree: int, weights: FloatArray) -> FloatArray:
     """Return values and slopes of the first degree + 1 functions at the left end, and of the last at the right end."""
     ends = breaks[[0, -1]]
-    if kind == TAILS:
+    if kind == Functions.TAILS:
         values = np.array([np.zeros(len(weights)), np.ones(len(weights))])
         slopes = bspline_values(ends, breaks, degree) * heights(breaks, degree)
     else:

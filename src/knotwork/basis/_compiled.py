@@ -16,8 +16,8 @@ import numpy.typing as npt
 from scipy import sparse
 
 from knotwork.basis._base import MOST_TURNS
-from knotwork.basis._blocks import BUMPS, CUBIC, CYCLE, NONE, QUARTIC, RAMP, WHOLE, Table
-from knotwork.basis._families import AFFINE, CYCLIC, RADIAL, TAILS
+from knotwork.basis._blocks import Formula, Table
+from knotwork.basis._families import Functions
 
 __all__ = ["LANES", "Compiled", "compiled", "encode_dense", "encode_sparse", "half_to"]
 
@@ -132,7 +132,7 @@ def _locate(X, first_row, n_rows, column, numbers, inside, intervals):
     _clip(X, first_row, n_rows, column, inside)
     for i in range(n_rows):
         intervals[i] = 0
-    if column.kind == CYCLIC:
+    if column.kind == Functions.CYCLIC:
         _into_period(X, first_row, n_rows, column, inside)
     if n_knots <= MOST_COUNTED:
         for k in range(start, start + n_knots):
@@ -202,7 +202,7 @@ def _fill_any(n_rows, column, pieces, inside, intervals, windows):
     for i in range(n_rows):
         k = column.piece + intervals[i]
         v = (inside[i] - pieces[k, 0]) * pieces[k, 1]
-        if column.kind == AFFINE:
+        if column.kind == Functions.AFFINE:
             windows[i, 0] = v
             continue
         for r in range(length):
@@ -240,11 +240,11 @@ def _encode_tile(formula, X, first_row, n_rows, columns, numbers, pieces, scratc
     for c in range(len(columns)):
         column, intervals, windows = columns[c], all_intervals[c], all_windows[c]
         _locate(X, first_row, n_rows, column, numbers, inside, intervals)
-        if len(formula) == CUBIC or len(formula) == CYCLE:
+        if len(formula) == Formula.CUBIC or len(formula) == Formula.CYCLE:
             _fill_cubics(n_rows, column.piece, pieces, inside, intervals, windows)
-        elif len(formula) == QUARTIC:
+        elif len(formula) == Formula.QUARTIC:
             _fill_quartics(n_rows, column.piece, pieces, inside, intervals, windows)
-        elif len(formula) == RAMP:
+        elif len(formula) == Formula.RAMP:
             _fill_ramps(n_rows, column.piece, pieces, inside, intervals, windows)
         else:
             _fill_any(n_rows, column, pieces, inside, intervals, windows)
@@ -277,7 +277,7 @@ def _in_cycle(column, interval, window, place):
 @compiled(forceinline=True)
 def _fill_cycle(formula, column, interval, window, row):
     """Write a cyclic window into a dense row."""
-    if len(formula) == CYCLE:
+    if len(formula) == Formula.CYCLE:
         for r in range(4):
             place = interval + r if interval + r <= column.n_knots else interval + r - column.n_knots - 1
             row[column.output + place] = window[r]
@@ -424,7 +424,7 @@ def _write_bumps(first_row, inside, column, pieces, indicator, work, out):
             if indicator:
                 out[first_row + i, missing] = 1.0
             continue
-        if kind == RADIAL:
+        if kind == Functions.RADIAL:
             _fill_bumps(inside[i], centres, factors, values)
         else:
             _fill_cubes(inside[i], centres, factors, values)
@@ -462,12 +462,12 @@ def _dense(formula, X, columns, numbers, pieces, indicator, scratch, largest, ou
                     if indicator:
                         out[tile + i, output + column.size] = 1.0
                     continue
-                if column.kind == TAILS:
+                if column.kind == Functions.TAILS:
                     _write_ones(out, tile + i, output, interval)
-                if len(formula) == CUBIC or len(formula) == QUARTIC:
+                if len(formula) == Formula.CUBIC or len(formula) == Formula.QUARTIC:
                     for r in range(4):  # the compiler knows the length and writes one vector
                         out[tile + i, output + interval + r] = windows[c, i, r]
-                elif column.kind == CYCLIC:
+                elif column.kind == Functions.CYCLIC:
                     _fill_cycle(formula, column, interval, windows[c, i], out[tile + i])
                 else:
                     for r in range(column.window):
@@ -482,7 +482,7 @@ def _count(X, columns, numbers, pieces, indicator, scratch, counts):
         n_rows = TILE if tile + TILE < X.shape[0] else X.shape[0] - tile
         for c in range(len(columns)):
             column = columns[c]
-            if column.kind == TAILS:
+            if column.kind == Functions.TAILS:
                 _locate(X, tile, n_rows, column, numbers, inside, intervals[c])
             else:
                 intervals[c] = 0
@@ -512,12 +512,12 @@ def _sparse(formula, X, columns, numbers, pieces, indicator, scratch, largest, e
                         data[entry] = 1.0
                         entry += 1
                     continue
-                if column.kind == TAILS:
+                if column.kind == Functions.TAILS:
                     for k in range(interval):
                         indices[entry + k] = output + k
                         data[entry + k] = 1.0
                     entry += interval
-                if column.kind == CYCLIC:
+                if column.kind == Functions.CYCLIC:
                     zeros += _write_cycle(column, interval, windows[c, i], indices[entry:], data[entry:])
                 else:
                     for r in range(column.window):
@@ -541,15 +541,17 @@ def encode_dense(
     groups = [
         (int(formula), columns)
         for formula in np.unique(table.columns["formula"])
-        if formula != NONE
+        if formula != Formula.NONE
         for columns in _split(table.columns[table.columns["formula"] == formula])
     ]
 
     def encode(rows: slice) -> None:
         values, scratch = _as_float64(X[rows]), _scratch(table)
         for formula, columns in groups:
-            if formula in (WHOLE, BUMPS):
-                (_whole if formula == WHOLE else _bumps)(values, columns, *table.compiled, scratch, largest, out[rows])
+            if formula in (Formula.WHOLE, Formula.BUMPS):
+                (_whole if formula == Formula.WHOLE else _bumps)(
+                    values, columns, *table.compiled, scratch, largest, out[rows]
+                )
                 continue
             _dense((0,) * formula, values, columns, *table.compiled, scratch, largest, out[rows])
         _encode_plain(values, table, largest, out[rows])
@@ -566,7 +568,7 @@ def encode_sparse(
     If a block has no compiled code, or no zeros, chunks of rows are encoded densely.
     """
     n_rows = X.shape[0]
-    if table.plain or np.isin(table.columns["formula"], (WHOLE, BUMPS)).any():
+    if table.plain or np.isin(table.columns["formula"], (Formula.WHOLE, Formula.BUMPS)).any():
         settings: dict[str, Any] = {"dtype": dtype, "n_threads": n_threads}
         parts = [sparse.csr_array(encode_dense(X[rows], table, **settings)) for rows in _slices(X.shape)]
         return sparse.csr_array(sparse.vstack(parts, format="csr"))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Any, final
 
 import numpy as np
@@ -14,20 +15,9 @@ from knotwork.basis._natural import NaturalSpline
 from knotwork.basis._radial import RadialBasis, ThinPlateSpline
 
 __all__ = [
-    "AFFINE",
-    "COSINE",
-    "CYCLIC",
     "FAMILIES",
-    "LOCAL",
-    "NATURAL",
-    "NORMALISED",
-    "PERIODIC",
-    "PLAIN",
-    "RADIAL",
-    "TAILS",
-    "THIN_PLATE",
-    "UNIT_AREA",
     "Family",
+    "Functions",
     "ISpline",
     "MSpline",
     "PiecewiseLinear",
@@ -39,13 +29,34 @@ __all__ = [
     "make_basis",
 ]
 
-PLAIN, AFFINE, LOCAL, UNIT_AREA, TAILS, NORMALISED, PERIODIC, COSINE = -2, -1, 0, 1, 2, 3, 4, 5
-CYCLIC, NATURAL, RADIAL, THIN_PLATE = 6, 7, 8, 9
-"""Kinds of blocks of columns, here and in the torch layers. `PLAIN`: no compiled code; `AFFINE`: one scaled value;
-`LOCAL`: B-splines; `UNIT_AREA`: B-splines times their heights; `TAILS`: ones, then sums of the B-splines that follow;
-`NORMALISED`: as `UNIT_AREA`, then scaled to mean 0 and variance 1 over the columns of a feature; `PERIODIC`: cosines
-and sines; `COSINE`: cosines with phases; `CYCLIC`: cyclic B-splines; `NATURAL`: natural cubic splines;
-`RADIAL`: Gaussian bumps; `THIN_PLATE`: a line and cubed distances. Saved models contain these numbers."""
+
+class Functions(IntEnum):
+    """Functions that a column is encoded by, in encoders and torch layers. Saved models contain these numbers."""
+
+    PLAIN = -2
+    """Those of a family without compiled code."""
+    AFFINE = -1
+    """One scaled value."""
+    LOCAL = 0
+    """B-splines."""
+    UNIT_AREA = 1
+    """B-splines times their heights."""
+    TAILS = 2
+    """Ones, then sums of the B-splines that follow."""
+    NORMALISED = 3
+    """As `UNIT_AREA`, then scaled to mean 0 and variance 1 over the columns of a feature."""
+    PERIODIC = 4
+    """Cosines and sines."""
+    COSINE = 5
+    """Cosines with phases."""
+    CYCLIC = 6
+    """Cyclic B-splines."""
+    NATURAL = 7
+    """Natural cubic splines."""
+    RADIAL = 8
+    """Gaussian bumps."""
+    THIN_PLATE = 9
+    """A line and cubed distances."""
 
 
 def heights(breaks: FloatArray, degree: int) -> FloatArray:
@@ -184,7 +195,7 @@ class Family:
         Name in reports, such as ``"B-splines"``.
     short : str
         Beginning of the names of methods, such as ``"BS"``.
-    kind : int or None, default=None
+    kind : Functions or None, default=None
         Compiled formula, one of the built-in ones. None without compiled code: encoders then evaluate the basis, and
         layers call `function`.
     normalised : bool, default=False
@@ -205,7 +216,7 @@ class Family:
     basis: type[Basis]
     label: str
     short: str
-    kind: int | None = None
+    kind: Functions | None = None
     normalised: bool = False
     cyclic: str | None = None
     in_paper: bool = False
@@ -241,14 +252,14 @@ class Family:
 
 
 FAMILIES: dict[str, Family] = {
-    "bspline": Family(BSpline, "B-splines", "BS", LOCAL, cyclic="cyclic", in_paper=True),
-    "ispline": Family(ISpline, "I-splines", "IS", TAILS, in_paper=True),
-    "mspline": Family(MSpline, "M-splines", "MS", UNIT_AREA, normalised=True, in_paper=True),
-    "ple": Family(PiecewiseLinear, "PLE", "PLE", TAILS, in_paper=True, with_placements=False),
-    "cyclic": Family(CyclicSpline, "cyclic splines", "CS", CYCLIC, cyclic="cyclic"),
-    "natural": Family(NaturalSpline, "natural splines", "NS", NATURAL),
-    "radial": Family(RadialBasis, "radial functions", "RBF", RADIAL),
-    "thin_plate": Family(ThinPlateSpline, "thin-plate splines", "TPS", THIN_PLATE),
+    "bspline": Family(BSpline, "B-splines", "BS", Functions.LOCAL, cyclic="cyclic", in_paper=True),
+    "ispline": Family(ISpline, "I-splines", "IS", Functions.TAILS, in_paper=True),
+    "mspline": Family(MSpline, "M-splines", "MS", Functions.UNIT_AREA, normalised=True, in_paper=True),
+    "ple": Family(PiecewiseLinear, "PLE", "PLE", Functions.TAILS, in_paper=True, with_placements=False),
+    "cyclic": Family(CyclicSpline, "cyclic splines", "CS", Functions.CYCLIC, cyclic="cyclic"),
+    "natural": Family(NaturalSpline, "natural splines", "NS", Functions.NATURAL),
+    "radial": Family(RadialBasis, "radial functions", "RBF", Functions.RADIAL),
+    "thin_plate": Family(ThinPlateSpline, "thin-plate splines", "TPS", Functions.THIN_PLATE),
 }
 """The families by name. An entry that you add is accepted wherever a family can be named."""
 

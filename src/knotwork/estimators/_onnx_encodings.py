@@ -4,20 +4,9 @@ import numpy as np
 import torch
 
 from knotwork._kernels.dense import bends_formula, bump_widths
-from knotwork._kernels.encoding import (
-    AFFINE,
-    CYCLIC,
-    NATURAL,
-    NORM_EPSILON,
-    NORMALISED,
-    RADIAL,
-    TAILS,
-    THIN_PLATE,
-    UNIT_AREA,
-    StackPart,
-)
+from knotwork._kernels.encoding import NORM_EPSILON, StackPart
 from knotwork.basis._blocks import SMOOTH_LIMIT
-from knotwork.basis._families import PERIODIC
+from knotwork.basis._families import Functions
 from knotwork.nn import OnnxGraph
 from knotwork.nn._embedding import FeatureEmbedding
 from knotwork.nn._graph import FLOAT, Array, as_numpy
@@ -105,7 +94,7 @@ def _encode(graph: OnnxGraph, values: str, missing: str, *, encoding: StackEncod
         x, x_missing = (graph("Unsqueeze", column, graph.ints(2)) for column in columns)
         if part.kind in WAVES:
             rows, width = _waves(graph, x, part=part, encoding=encoding, place=(member, features)), part.degree
-        elif part.kind in (RADIAL, THIN_PLATE):
+        elif part.kind in (Functions.RADIAL, Functions.THIN_PLATE):
             x = graph("Clip", x, np.float32(0.0), np.float32(1.0))
             rows, width = _bumps(graph, x, part=part, encoding=encoding, place=(member, features))
         else:
@@ -126,7 +115,7 @@ def _waves(graph: OnnxGraph, x: str, *, part: StackPart, encoding: StackEncoding
     member, features = place
     assert encoding.frequencies is not None
     angles = graph("Mul", x, np.float32(2.0 * np.pi) * as_numpy(encoding.frequencies[member])[features])
-    if part.kind == PERIODIC:
+    if part.kind == Functions.PERIODIC:
         half = (part.degree + 1) // 2
         angles = graph.slice(angles, 0, half, axis=2)
         return graph.join([graph("Cos", angles), graph.slice(graph("Sin", angles), 0, part.degree - half, axis=2)], 2)
@@ -144,7 +133,7 @@ def _bumps(
     width = int(n_knots.max()) + part.smallest
     used = (np.arange(width) < as_numpy(n_knots[0])[:, None] + part.smallest).astype(np.float32)
     centres = as_numpy(breaks[0, :, :width])
-    if part.kind == THIN_PLATE:
+    if part.kind == Functions.THIN_PLATE:
         distances = graph("Abs", graph("Sub", x, centres[:, 1:]))
         rows = graph.join([x, graph("Mul", graph("Mul", distances, distances), distances)], 2)
         return graph("Mul", rows, used), width
@@ -156,24 +145,24 @@ def _bumps(
 
 def _rows(graph: OnnxGraph, x: str, *, part: StackPart, breaks: Array, n_knots: Array) -> tuple[str, int]:
     """Add the functions of one part at x of shape (n, f, 1); return the name of (n, f, width), and the width."""
-    if part.kind == AFFINE:
+    if part.kind == Functions.AFFINE:
         return x, 1
     x = graph("Clip", x, np.float32(0.0), np.float32(1.0))
-    if part.kind == NATURAL:
+    if part.kind == Functions.NATURAL:
         return _curves(graph, x, breaks=breaks, n_knots=n_knots)
     degree, most = part.degree, int(n_knots.max())
-    knots = _repeated(breaks, n_knots, degree, cyclic=part.kind == CYCLIC)
+    knots = _repeated(breaks, n_knots, degree, cyclic=part.kind == Functions.CYCLIC)
     rows = _splines(graph, x, knots=knots, n_knots=n_knots, degree=degree)
     width = most + degree + 1
-    if part.kind == CYCLIC:  # columns behind the last interval are those of the first ones
+    if part.kind == Functions.CYCLIC:  # columns behind the last interval are those of the first ones
         places = np.arange(width) % (n_knots[:, None] + 1)
         return _map_features(graph, rows, np.eye(most + 1, dtype=np.float32)[places]), most + 1
-    if part.kind == TAILS:
+    if part.kind == Functions.TAILS:
         tails = graph.slice(rows, 1, width, axis=2)
         return graph("CumSum", tails, graph.constant(2, np.int64), reverse=1), width - 1
-    if part.kind in (UNIT_AREA, NORMALISED):
+    if part.kind in (Functions.UNIT_AREA, Functions.NORMALISED):
         rows = graph("Div", graph("Mul", rows, np.float32(degree + 1)), _widths(knots, degree + 1))
-    if part.kind == NORMALISED:
+    if part.kind == Functions.NORMALISED:
         rows = _normalised(graph, rows, sizes=n_knots + degree + 1, width=width)
     return rows, width
 

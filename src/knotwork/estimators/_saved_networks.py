@@ -15,19 +15,9 @@ import torch
 from torch import Tensor
 
 from knotwork._checks import argument_error, check_bool, check_choice, check_int, listed, type_error
-from knotwork._kernels.encoding import (
-    AFFINE,
-    CYCLIC,
-    NATURAL,
-    NORMALISED,
-    PLAIN,
-    RADIAL,
-    TAILS,
-    THIN_PLATE,
-    Layout,
-    StackPart,
-)
+from knotwork._kernels.encoding import Layout, StackPart
 from knotwork.basis._blocks import Embedding
+from knotwork.basis._families import Functions
 from knotwork.nn._backbones import BACKBONES, Backbone
 from knotwork.nn._interactions import InteractionConfig
 from knotwork.nn._stack import WAVES, StackEncoding, StackLayout
@@ -64,7 +54,7 @@ MOST_PARTS = 10_000
 """Largest numbers of tensors in a file, of layers of a network and of parts of a layout: far more than any model has,
 and few enough to build within seconds."""
 
-DEGREES = {AFFINE: 0, NATURAL: 3, RADIAL: 0, THIN_PLATE: 0}
+DEGREES: dict[int, int] = {Functions.AFFINE: 0, Functions.NATURAL: 3, Functions.RADIAL: 0, Functions.THIN_PLATE: 0}
 """Degrees of the kinds of functions that have only one."""
 
 MOST_CYCLIC = 20
@@ -213,7 +203,7 @@ def _count(value: Any, name: str, most: int) -> int:
 def _part_to_json(part: StackPart) -> dict[str, Any]:
     content = {name: vars(part)[name] for name in ("kind", "degree", "start", "stop", "learned")}
     content["features"] = None if part.features is None else [*part.features]
-    if part.kind == PLAIN:
+    if part.kind == Functions.PLAIN:
         content["family"] = part.family
     return content
 
@@ -315,21 +305,21 @@ def _layout(content: Any, *, n_features: int, capacity: Capacity) -> StackLayout
 
 def _part(content: Any, n_features: int, size: int) -> StackPart:
     names = ("kind", "degree", "start", "stop", "learned", "features")
-    plain = isinstance(content, dict) and content.get("kind") == PLAIN
+    plain = isinstance(content, dict) and content.get("kind") == Functions.PLAIN
     check_entries(content, "part", (*names, "family") if plain else names)
-    kind, degree, start, stop = (check_int(content[name], name, minimum=PLAIN) for name in names[:4])
+    kind, degree, start, stop = (check_int(content[name], name, minimum=Functions.PLAIN) for name in names[:4])
     family = Layout(content["family"], max(degree, 0)).family if plain else ""
     features = content["features"]
     if features is not None:
         features = tuple(check_int(feature, "features", minimum=0) for feature in check_list(features, "features"))
         if not features or max(features) >= n_features:
             raise argument_error("features", f"be from 0 to {n_features - 1}", features)
-    smallest = 2 if kind in WAVES else int(kind == TAILS)
-    most = max(size, MOST_CYCLIC) if kind == CYCLIC else size
+    smallest = 2 if kind in WAVES else int(kind == Functions.TAILS)
+    most = max(size, MOST_CYCLIC) if kind == Functions.CYCLIC else size
     if kind in DEGREES:
         valid = degree == DEGREES[kind]
     else:
-        valid = (kind <= NORMALISED or kind in (*WAVES, CYCLIC)) and smallest <= degree <= most
+        valid = (kind <= Functions.NORMALISED or kind in (*WAVES, Functions.CYCLIC)) and smallest <= degree <= most
     if not valid:
         raise argument_error("kind", "be a kind of functions with a degree that is valid for it", (kind, degree))
     if not 0 <= start < stop:
@@ -352,7 +342,7 @@ def _encoding(layout: StackLayout, file: TensorFile, prefix: str, *, n_members: 
     learned_missing = f"{prefix}.network.encoding.missing" in file.kinds
     if learned_missing:
         file.check(f"{prefix}.network.encoding.missing", (*shape, layout.size), torch.float32)
-    if any(part.kind == RADIAL for part in layout.parts):
+    if any(part.kind == Functions.RADIAL for part in layout.parts):
         file.check(f"{prefix}.network.encoding.log_widths", (*shape, layout.size), torch.float32)
     if layout.waves:  # the encoding allocates as many frequencies
         file.check(f"{prefix}.network.encoding.frequencies", (*shape, layout.n_frequencies), torch.float32)
@@ -396,7 +386,9 @@ def _check_parts(layout: StackLayout, n_knots: npt.NDArray[np.int32], learned: n
         features = np.arange(len(sizes)) if part.features is None else np.array(part.features)
         times[members] += np.bincount(features, minlength=len(sizes))
         counts = n_knots[members][:, features].astype(np.int64)
-        if (counts + part.smallest > sizes[features]).any() or (part.kind in (AFFINE, *WAVES) and counts.any()):
+        if (counts + part.smallest > sizes[features]).any() or (
+            part.kind in (Functions.AFFINE, *WAVES) and counts.any()
+        ):
             raise argument_error("sizes", "be large enough for all functions", layout.sizes)
         if part.learned and ((counts + 1) * layout.min_spacing >= 1.0).any():
             raise argument_error("min_spacing", "leave space between the knots", layout.min_spacing)

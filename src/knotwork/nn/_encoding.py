@@ -13,8 +13,6 @@ from torch import Tensor, nn
 from knotwork._checks import argument_error, check_bool, check_choice, check_int, listed, type_error
 from knotwork._kernels.dispatch import is_transformed
 from knotwork._kernels.encoding import (
-    PLAIN,
-    RADIAL,
     Encoded,
     Knots,
     Layout,
@@ -26,7 +24,7 @@ from knotwork._kernels.encoding import (
     widths_from_logits,
 )
 from knotwork.basis import FAMILIES
-from knotwork.basis._families import family_name
+from knotwork.basis._families import Functions, family_name
 from knotwork.nn._stack import scaled_knots, separated
 
 __all__ = ["PiecewiseLinearEncoding", "SplineEncoding", "scaled_knots_of"]
@@ -89,14 +87,16 @@ class _Encoding(nn.Module, ABC):
         else:
             self.register_buffer("breaks", separated(breaks, n_knots).to(torch.get_default_dtype()))
         lead = () if n_members is None else (n_members,)
-        widths = torch.zeros(*lead, self.n_features, self.size) if learnable and layout.kind == RADIAL else None
+        widths = (
+            torch.zeros(*lead, self.n_features, self.size) if learnable and layout.kind == Functions.RADIAL else None
+        )
         self.log_widths = None if widths is None else nn.Parameter(widths)
         vectors = torch.zeros(*lead, self.n_features, self.size) if missing == "learned" else None
         self.missing_vectors = None if vectors is None else nn.Parameter(vectors)
         self.register_buffer("low", None)
         self.register_buffer("scale", None)
         groups = 1 if self.n_members is None else self.n_members
-        family = layout.family if layout.kind == PLAIN else ""
+        family = layout.family if layout.kind == Functions.PLAIN else ""
         self._parts = (StackPart(layout.kind, layout.scheme, 0, groups, learned=self.learnable, family=family),)
         self._epsilon, self._penalty, self._n_inspected = 1e-6, None, 0
 

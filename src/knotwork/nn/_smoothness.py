@@ -4,12 +4,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from knotwork.basis._families import LOCAL, NORMALISED, TAILS, UNIT_AREA
+from knotwork.basis._families import Functions
 from knotwork.nn._stack import StackEncoding
 
 __all__ = ["PENALISED", "bands_of", "difference_penalty", "differences", "penalty_gradient"]
 
-PENALISED = (LOCAL, UNIT_AREA, NORMALISED, TAILS)
+PENALISED = (Functions.LOCAL, Functions.UNIT_AREA, Functions.NORMALISED, Functions.TAILS)
 """Kinds of functions whose weights have differences: B-, M- and I-splines and PLE."""
 
 SMALLEST = 1e-6
@@ -42,9 +42,9 @@ def differences(breaks: Tensor, n_knots: Tensor, *, kind: int, degree: int, orde
     t = torch.cat([breaks[..., :1]] * degree + [breaks] + [breaks[..., -1:]] * degree, dim=-1)
     n = t.shape[-1] - degree - 1
     if n <= order:
-        return breaks.new_zeros(*breaks.shape[:-1], 0, order + (kind != TAILS))
+        return breaks.new_zeros(*breaks.shape[:-1], 0, order + (kind != Functions.TAILS))
     rows = torch.ones_like(t[..., :n, None])
-    if kind in (UNIT_AREA, NORMALISED):
+    if kind in (Functions.UNIT_AREA, Functions.NORMALISED):
         rows = rows / (t[..., degree + 1 :] - t[..., :n]).clamp(min=SMALLEST)[..., None]
     for level in range(1, order + 1):  # the next derivative, whose splines have a degree less
         n -= 1
@@ -53,7 +53,7 @@ def differences(breaks: Tensor, n_knots: Tensor, *, kind: int, degree: int, orde
         rows = rows / torch.where(spans > 0, spans, 1.0)[..., None]
     last = torch.arange(n, device=breaks.device) + order
     rows = torch.where((last < n_knots[..., None] + degree + 1)[..., None], rows, 0.0)
-    if kind == TAILS:  # B-spline coefficients are running sums of the weights
+    if kind == Functions.TAILS:  # B-spline coefficients are running sums of the weights
         rows = rows[..., 1:].flip(-1).cumsum(-1).flip(-1)
     total = rows.abs().sum(dim=-1, keepdim=True)
     return rows * 2.0 ** (rows.shape[-1] - 1) / torch.where(total > 0, total, 1.0)

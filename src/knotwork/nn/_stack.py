@@ -13,9 +13,6 @@ from torch import Tensor, nn
 
 from knotwork._checks import argument_error
 from knotwork._kernels.encoding import (
-    AFFINE,
-    CYCLIC,
-    RADIAL,
     Encoded,
     Knots,
     Layout,
@@ -27,7 +24,7 @@ from knotwork._kernels.encoding import (
     widths_from_logits,
 )
 from knotwork.basis._blocks import AffineBlock, BasisBlock, Block, PeriodicBlock
-from knotwork.basis._families import COSINE, FAMILIES, PERIODIC, PLAIN, family_name
+from knotwork.basis._families import FAMILIES, Functions, family_name
 from knotwork.nn._linear import make_draw
 from knotwork.nn._periodic import periodic_rows, smoothly_clipped
 
@@ -43,7 +40,7 @@ MIN_FIXED_SPACING = 1e-6
 """Smallest distance of fixed knots, as a share of the range: float32 cannot resolve much smaller ones."""
 
 
-WAVES = (PERIODIC, COSINE)
+WAVES = (Functions.PERIODIC, Functions.COSINE)
 """Kinds of functions that have frequencies."""
 
 FREQUENCY_STREAM = 1 << 19
@@ -64,12 +61,12 @@ class FunctionKind(NamedTuple):
 def kind_of(block: Block, learnable: bool) -> FunctionKind:
     """Return the kind of the functions that encode a block."""
     if isinstance(block, AffineBlock):
-        return FunctionKind(AFFINE, 0)
+        return FunctionKind(Functions.AFFINE, 0)
     if isinstance(block, PeriodicBlock):
-        return FunctionKind(PERIODIC if block.phases is None else COSINE, block.size)
+        return FunctionKind(Functions.PERIODIC if block.phases is None else Functions.COSINE, block.size)
     family = family_name(block.basis)
     layout = Layout(family, block.basis.degree, normalised=learnable and FAMILIES[family].normalised)
-    return FunctionKind(layout.kind, layout.scheme, family if layout.kind == PLAIN else "")
+    return FunctionKind(layout.kind, layout.scheme, family if layout.kind == Functions.PLAIN else "")
 
 
 @dataclass(frozen=True)
@@ -88,7 +85,7 @@ class StackLayout:
     @property
     def n_frequencies(self) -> int:
         """Largest number of frequencies of a feature; 0 without cosines and sines."""
-        numbers = [part.degree if part.kind == COSINE else (part.degree + 1) // 2 for part in self.waves]
+        numbers = [part.degree if part.kind == Functions.COSINE else (part.degree + 1) // 2 for part in self.waves]
         return max(numbers, default=0)
 
     @property
@@ -154,10 +151,10 @@ class StackEncoding(nn.Module):
         super().__init__()
         self.layout = layout
         shape = (*low.shape, layout.n_frequencies)
-        with_phases = any(part.kind == COSINE for part in layout.parts)
+        with_phases = any(part.kind == Functions.COSINE for part in layout.parts)
         self.frequencies = nn.Parameter(torch.zeros(shape)) if layout.waves else None
         self.phases = nn.Parameter(torch.zeros(shape)) if with_phases else None
-        has_widths = any(part.kind == RADIAL for part in layout.parts)
+        has_widths = any(part.kind == Functions.RADIAL for part in layout.parts)
         self.log_widths = nn.Parameter(torch.zeros(*low.shape, layout.size)) if has_widths else None
         vectors = torch.zeros(*low.shape, layout.size) if learned_missing else None
         self.missing = None if vectors is None else nn.Parameter(vectors)
@@ -171,7 +168,7 @@ class StackEncoding(nn.Module):
         self.register_buffer("scale", scale.float())
         self.register_buffer("learned", learned)
         self.register_buffer("smooth", smooth)
-        without_range = [part for part in layout.parts if part.kind in (AFFINE, *WAVES)]
+        without_range = [part for part in layout.parts if part.kind in (Functions.AFFINE, *WAVES)]
         cyclic = [part for part in layout.parts if _is_cyclic(part)]
         self.register_buffer("has_range", ~_marked(without_range, low.shape), persistent=False)
         self.register_buffer("cyclic", _marked(cyclic, low.shape) if cyclic else None, persistent=False)
@@ -289,9 +286,11 @@ class StackEncoding(nn.Module):
         """Return the cosines and sines of a part, padded with zeros."""
         assert self.frequencies is not None
         values = part.of(values, axis=2)
-        n = part.degree if part.kind == COSINE else (part.degree + 1) // 2
+        n = part.degree if part.kind == Functions.COSINE else (part.degree + 1) // 2
         frequencies = part.of(self.frequencies)[:, None, :, :n]
-        phases = part.of(self.phases)[:, None, :, :n] if part.kind == COSINE and self.phases is not None else None
+        phases = (
+            part.of(self.phases)[:, None, :, :n] if part.kind == Functions.COSINE and self.phases is not None else None
+        )
         missing = torch.isnan(values)
         rows = periodic_rows(torch.where(missing, 0.0, values), frequencies, phases)[..., : part.degree]
         rows = torch.where(missing[..., None], 0.0, rows).to(dtype)
@@ -366,7 +365,7 @@ def _parts(blocks: Sequence[Sequence[Block]], learnable: Sequence[bool]) -> list
 
 def _is_cyclic(part: StackPart) -> bool:
     """Return whether values of a part are moved into [0, 1) by whole periods."""
-    return part.kind == CYCLIC or (bool(part.family) and FAMILIES[part.family].basis.is_cyclic)
+    return part.kind == Functions.CYCLIC or (bool(part.family) and FAMILIES[part.family].basis.is_cyclic)
 
 
 def _own_columns(layout: StackLayout, n_knots: Tensor) -> Tensor:
@@ -374,7 +373,7 @@ def _own_columns(layout: StackLayout, n_knots: Tensor) -> Tensor:
     counts = torch.zeros_like(n_knots)
     for part in layout.parts:
         kept = _marked([part], n_knots.shape)
-        smallest = 1 if part.kind == AFFINE else part.degree if part.kind in WAVES else part.smallest
+        smallest = 1 if part.kind == Functions.AFFINE else part.degree if part.kind in WAVES else part.smallest
         counts = torch.where(kept, n_knots + smallest, counts)
     return torch.arange(layout.size) < counts[..., None]
 

@@ -18,7 +18,7 @@ from torch import Tensor
 from knotwork._checks import argument_error
 from knotwork._kernels.dispatch import HAS_TRITON
 from knotwork.basis._blocks import Embedding
-from knotwork.basis._families import PLAIN
+from knotwork.basis._families import Functions
 from knotwork.nn._backbones import Backbone
 from knotwork.nn._stack import WAVES, kind_of
 from knotwork.training._chunks import ChunkLoader, as_streamed
@@ -513,7 +513,7 @@ def _check_reproducible(member: Member, backbone: Backbone, config: TrainingConf
         reason = f"on the CPU with the backbone {backbone.name!r}"
     elif kinds & set(WAVES):
         reason = "on the CPU with encodings that learn frequencies"
-    elif member.learnable and PLAIN in kinds:
+    elif member.learnable and Functions.PLAIN in kinds:
         reason = "on the CPU with learned knots of a family without compiled code"
     if reason is not None:
         raise argument_error("reproducible", f"be used {reason}", True, "Pass device='cpu', or reproducible=False.")
