@@ -228,6 +228,9 @@ class StackPart:
     features: tuple[int, ...] | None = None
     family: str = ""
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kind", int(self.kind))  # compiled operations specialise on the type
+
     @property
     def function(self) -> Callable[..., Tensor] | None:
         """The function in plain torch of a family without compiled code."""
