@@ -307,19 +307,13 @@ def test_all_lists_what_exists():
     assert [f"{module.__name__}.{name}" for module, name in listed if not hasattr(module, name)] == []
 
 
-SHARED_CLASS_NAMES = {
-    "Plan": ["compare._budget", "study._plan"],
-}
-"""Names that several classes still have, and where: the list is exact, so that it only gets shorter."""
-
-
 def test_no_two_classes_share_a_name():
     places = {}
     for path in FILES:
         for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.ClassDef):
                 places.setdefault(node.name, []).append(module_of(path).removeprefix("knotwork."))
-    assert {name: modules for name, modules in places.items() if len(modules) > 1} == SHARED_CLASS_NAMES
+    assert {name: modules for name, modules in places.items() if len(modules) > 1} == {}
 
 
 def test_every_file_is_one_idea():

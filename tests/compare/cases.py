@@ -65,5 +65,5 @@ def shorten(patch):
 def draw_nothing(patch):
     """Write an empty page, because figures take most of the time of a short comparison."""
     patch.setattr(run, "feature_effects", lambda *given, **settings: [])
-    patch.setattr(run._Run, "_choices", lambda *given: [])
+    patch.setattr(run.ComparisonRun, "_choices", lambda *given: [])
     patch.setattr(run, "write_page", lambda page, *given, **settings: page.touch())

@@ -2,7 +2,7 @@
 
 import pytest
 
-from knotwork.compare._budget import FEWEST_EPOCHS, GOOD_EPOCHS, Speed, make_plan, refit_rows, unlimited_plan
+from knotwork.compare._budget import FEWEST_EPOCHS, GOOD_EPOCHS, Speed, make_schedule, refit_rows, unlimited_schedule
 from knotwork.compare._options import make_candidates
 from knotwork.encoders import Encoding
 
@@ -14,13 +14,13 @@ def speed(per_row=2e-5, prepare=1e-5):
     return Speed(steps, dict.fromkeys(CANDIDATES, prepare), dict.fromkeys((7, 15), 0.001))
 
 
-def plan(n_rows, budget, *, folds=None, left=None, counts=COUNTS):
+def schedule(n_rows, budget, *, folds=None, left=None, counts=COUNTS):
     left = budget if left is None else left
-    return make_plan(speed(), CANDIDATES, counts, n_rows=n_rows, folds=folds, budget=budget, left=left)
+    return make_schedule(speed(), CANDIDATES, counts, n_rows=n_rows, folds=folds, budget=budget, left=left)
 
 
 def seconds_of(chosen, measured):
-    """Return the seconds of a plan, network by network."""
+    """Return the seconds of a schedule, network by network."""
     fit = chosen.n_rows * (chosen.folds - 1) / chosen.folds
     total = 0.0
     for candidate in chosen.candidates:
@@ -33,26 +33,26 @@ def seconds_of(chosen, measured):
 @pytest.mark.parametrize("n_rows", [200, 5_000, 50_000, 1_000_000])
 @pytest.mark.parametrize("budget", [60.0, 300.0, 3_600.0])
 def test_plans_fit_into_the_budget(n_rows, budget):
-    chosen = plan(n_rows, budget)
+    chosen = schedule(n_rows, budget)
     assert chosen.fits
     assert chosen.seconds + chosen.refit_seconds + chosen.report_seconds <= 0.97 * budget
     assert seconds_of(chosen, speed()) <= chosen.seconds
 
 
 def test_a_small_table_is_not_reduced():
-    chosen = plan(600, 300.0)
+    chosen = schedule(600, 300.0)
     assert (chosen.n_rows, chosen.folds, chosen.candidates, chosen.max_epochs) == (600, 5, tuple(CANDIDATES), 200)
 
 
 def test_rows_of_a_large_table_are_reduced_first():
-    chosen = plan(1_000_000, 3_600.0)
+    chosen = schedule(1_000_000, 3_600.0)
     assert 10_000 <= chosen.n_rows < 1_000_000
     assert (chosen.folds, chosen.candidates) == (5, tuple(CANDIDATES))
     assert chosen.max_epochs >= GOOD_EPOCHS
 
 
 def test_then_candidates_then_folds_then_epochs():
-    seen = [plan(1_000_000, budget) for budget in (3_000.0, 400.0, 200.0, 60.0, 30.0)]
+    seen = [schedule(1_000_000, budget) for budget in (3_000.0, 400.0, 200.0, 60.0, 30.0)]
     assert [len(each.candidates) for each in seen] == sorted((len(each.candidates) for each in seen), reverse=True)
     assert [each.folds for each in seen] == sorted((each.folds for each in seen), reverse=True)
     assert len(seen[0].candidates) == len(CANDIDATES)
@@ -63,14 +63,14 @@ def test_then_candidates_then_folds_then_epochs():
 
 
 def test_options_of_the_user_are_kept():
-    chosen = plan(1_000_000, 60.0, folds=10, counts=(len(CANDIDATES),))
+    chosen = schedule(1_000_000, 60.0, folds=10, counts=(len(CANDIDATES),))
     assert chosen.folds == 10
     assert chosen.candidates == tuple(CANDIDATES)
 
 
 def test_a_plan_that_exceeds_the_budget_is_marked():
     settings = {"n_rows": 1_000_000, "folds": None, "budget": 2.0, "left": 2.0, "n_columns": 1_500}
-    chosen = make_plan(speed().scaled(1_000.0), CANDIDATES, COUNTS, **settings)
+    chosen = make_schedule(speed().scaled(1_000.0), CANDIDATES, COUNTS, **settings)
     assert not chosen.fits
     assert chosen.max_epochs == FEWEST_EPOCHS
     assert chosen.n_rows == 500
@@ -83,9 +83,9 @@ def test_a_wide_table_is_compared_with_fewer_columns():
     slow = speed(per_row=2e-4, prepare=1e-3).scaled(4.0)
     assert slow.steps[7] == (4e-4, 8e-4)
     settings = {"n_rows": 1_000, "folds": None, "budget": 30.0, "left": 25.0, "final": 60.0}
-    few = make_plan(slow, CANDIDATES, COUNTS, **settings, n_columns=30)
+    few = make_schedule(slow, CANDIDATES, COUNTS, **settings, n_columns=30)
     assert (few.column_share, few.fits) == (1.0, False)
-    chosen = make_plan(slow, CANDIDATES, COUNTS, **settings, n_columns=2_000)
+    chosen = make_schedule(slow, CANDIDATES, COUNTS, **settings, n_columns=2_000)
     assert chosen.fits
     assert 0.02 < chosen.column_share < 1
     assert len(chosen.candidates) == 3
@@ -96,13 +96,13 @@ def test_a_wide_table_is_compared_with_fewer_columns():
 
 
 def test_only_the_remaining_time_is_used():
-    assert plan(1_000_000, 300.0, left=150.0).n_rows < plan(1_000_000, 300.0).n_rows
+    assert schedule(1_000_000, 300.0, left=150.0).n_rows < schedule(1_000_000, 300.0).n_rows
 
 
 def test_time_for_the_final_model_is_at_most_a_share():
     def refit(final):
         settings = {"n_rows": 10_000, "folds": None, "budget": 300.0, "left": 300.0}
-        return make_plan(speed(), CANDIDATES, COUNTS, **settings, final=final).refit_seconds
+        return make_schedule(speed(), CANDIDATES, COUNTS, **settings, final=final).refit_seconds
 
     assert refit(20.0) == 20.0
     assert refit(1e6) == pytest.approx(0.3 * (0.96 * 300 - 13))
@@ -110,7 +110,7 @@ def test_time_for_the_final_model_is_at_most_a_share():
 
 
 def test_without_a_budget_everything_is_trained():
-    chosen = unlimited_plan(CANDIDATES, folds=None, n_rows=10**6)
+    chosen = unlimited_schedule(CANDIDATES, folds=None, n_rows=10**6)
     assert (chosen.n_rows, chosen.folds, chosen.max_epochs, chosen.n_networks) == (10**6, 5, 200, 5 * len(CANDIDATES))
     assert set(chosen.costs) == {7, 15}
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from knotwork.compare import _rounds as rounds_of
-from knotwork.compare._budget import Plan
+from knotwork.compare._budget import Schedule
 from knotwork.compare._options import CompareOptions
 from knotwork.compare._rounds import Rounds, most_related
 from knotwork.compare._source import read_source
@@ -16,7 +16,7 @@ from knotwork.encoders import Encoding
 from tests.compare.cases import write_flats
 
 STD, BINS, SPLINE = Encoding("Std", None), Encoding("PLE", 6), Encoding("BS-Q", 6)
-PLAN = Plan((STD, BINS), 2, 120, 2, seconds=60.0, costs={6: 1.0})
+SCHEDULE = Schedule((STD, BINS), 2, 120, 2, seconds=60.0, costs={6: 1.0})
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def rounds(tmp_path, monkeypatch):
 
 
 def test_time_that_is_left_goes_to_rows_candidates_and_folds(rounds):
-    rounds.run(PLAN)
+    rounds.run(SCHEDULE)
     assert rounds.compared.n_rows == rounds.source.n_rows == 240
     assert [row.candidate for row in rounds.networks] == [STD, BINS, SPLINE]
     assert len(rounds.partitions) == 4
@@ -45,7 +45,7 @@ def test_time_that_is_left_goes_to_rows_candidates_and_folds(rounds):
 
 def test_without_time_nothing_is_added(rounds):
     rounds.deadline = time.perf_counter() + 1e-6
-    rounds.run(replace(PLAN, max_epochs=50))
+    rounds.run(replace(SCHEDULE, max_epochs=50))
     assert (rounds.compared.n_rows, len(rounds.networks), len(rounds.partitions)) == (120, 2, 1)
     assert rounds.notes == []
     assert "4 of 4 networks were stopped by the time limit" in rounds.banners[0]
@@ -53,7 +53,7 @@ def test_without_time_nothing_is_added(rounds):
 
 def test_an_ensemble_is_scored_on_the_test_rows_of_every_fold(rounds):
     rounds.deadline = np.inf
-    rounds.run(replace(PLAN, n_rows=240))
+    rounds.run(replace(SCHEDULE, n_rows=240))
     target = rounds.source.target
     row = rounds.score_ensemble(target + 3.0, "ensemble (fast)", seconds=2.0, n_parameters=9)
     np.testing.assert_allclose(row.scores["rmse"], [3.0, 3.0])

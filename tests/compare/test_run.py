@@ -162,7 +162,7 @@ def test_the_gain_is_over_the_rows_of_the_comparison(tmp_path, figureless, monke
     source, seen = read_source(write_flats(tmp_path, n=400), "rent"), []
     monkeypatch.setattr(run, "explain_gain", lambda ranking, score, **counts: seen.append((score, counts)) or "gain")
     monkeypatch.setattr(
-        run, "unlimited_plan", lambda *args, **kw: replace(budget.unlimited_plan(*args, **kw), n_rows=300)
+        run, "unlimited_schedule", lambda *args, **kw: replace(budget.unlimited_schedule(*args, **kw), n_rows=300)
     )
     result = compare_table(tmp_path / "flats.csv", "rent", out=tmp_path / "out", options=STD, device="cpu")
     [(score, counts)] = seen
@@ -243,15 +243,17 @@ def test_a_plan_is_reported_before_training(tmp_path, figureless, monkeypatch):
     options = CompareOptions(time_budget=2_000.0, drop=("listing", "built"))
     result = compare_table(path, "rent", out=tmp_path / "out", options=options, device="cpu", report=sentences.append)
     text = "\n".join(sentences)
-    assert f"on {result.plan.n_rows:,} of 2,000 rows, drawn at random" in text
-    assert result.plan.n_rows < 2_000
+    assert f"on {result.schedule.n_rows:,} of 2,000 rows, drawn at random" in text
+    assert result.schedule.n_rows < 2_000
     assert text.index("To be compared") < text.index("Time: at most") < text.index("Compared ")
     assert "Skipped because time is short" in text
 
 
 def test_the_final_model_uses_as_many_rows_as_time_allows(tmp_path, figureless, monkeypatch):
     monkeypatch.setattr(run, "refit_rows", lambda n_rows, **_: n_rows // 2)
-    monkeypatch.setattr(run, "make_plan", lambda *args, **kw: replace(budget.make_plan(*args, **kw), n_rows=100))
+    monkeypatch.setattr(
+        run, "make_schedule", lambda *args, **kw: replace(budget.make_schedule(*args, **kw), n_rows=100)
+    )
     monkeypatch.setattr(rounds_of, "WORTH", 1e9)
     monkeypatch.setattr(rounds_of, "MOST_REPETITIONS", 1)
     sentences = []
@@ -371,7 +373,7 @@ def test_a_table_without_numbers(tmp_path):
 
 def test_a_wide_table_is_compared_and_fitted_with_fewer_columns(tmp_path, short, monkeypatch):
     share = {"column_share": 0.5, "final_share": 0.5, "n_rows": 240}
-    monkeypatch.setattr(run, "make_plan", lambda *args, **kw: replace(budget.make_plan(*args, **kw), **share))
+    monkeypatch.setattr(run, "make_schedule", lambda *args, **kw: replace(budget.make_schedule(*args, **kw), **share))
     monkeypatch.setattr(rounds_of, "WORTH", 1e9)
     monkeypatch.setattr(rounds_of, "MOST_REPETITIONS", 1)
     result = compare_table(write_flats(tmp_path), "rent", out=tmp_path / "out", options=LIMITED, device="cpu")

@@ -19,7 +19,7 @@ from knotwork.training._engine import network_products, train
 from knotwork.training._members import Member
 from knotwork.training._progress import EpochReport
 
-__all__ = ["Plan", "Speed", "make_plan", "measure_speed", "refit_rows", "report_seconds", "unlimited_plan"]
+__all__ = ["Schedule", "Speed", "make_schedule", "measure_speed", "refit_rows", "report_seconds", "unlimited_schedule"]
 
 DEFAULT_FOLDS, FEWEST_FOLDS = 5, 3
 
@@ -170,7 +170,7 @@ def _step_seconds(
 
 
 @dataclass(frozen=True)
-class Plan:
+class Schedule:
     """What is trained.
 
     Seconds are for the comparison, the final model and the report; None without a budget. `costs` has the seconds of
@@ -229,10 +229,10 @@ class Plan:
         return lines
 
 
-def unlimited_plan(candidates: Sequence[Encoding], *, folds: int | None, n_rows: int) -> Plan:
-    """Return the plan without a budget: all candidates on all rows, until early stopping."""
+def unlimited_schedule(candidates: Sequence[Encoding], *, folds: int | None, n_rows: int) -> Schedule:
+    """Return the schedule without a budget: all candidates on all rows, until early stopping."""
     costs = {size: float(len(group)) for size, group in groups_of(candidates).items()}
-    return Plan(tuple(candidates), folds or DEFAULT_FOLDS, n_rows, MOST_EPOCHS, costs=costs)
+    return Schedule(tuple(candidates), folds or DEFAULT_FOLDS, n_rows, MOST_EPOCHS, costs=costs)
 
 
 def report_seconds(budget: float, availability: float = 1.0) -> float:
@@ -240,7 +240,7 @@ def report_seconds(budget: float, availability: float = 1.0) -> float:
     return min(0.25 * budget / availability, max(7.0 + 0.02 * budget, REPORT_SECONDS / availability), 0.4 * budget)
 
 
-def make_plan(
+def make_schedule(
     speed: Speed,
     candidates: Sequence[Encoding],
     counts: Sequence[int],
@@ -252,7 +252,7 @@ def make_plan(
     final: float | None = None,
     availability: float = 1.0,
     n_columns: int = 1,
-) -> Plan:
+) -> Schedule:
     """Choose what fits into the time.
 
     Rows are reduced first, because 10,000 of them suffice to distinguish encodings; then the less promising candidates
@@ -301,18 +301,18 @@ def make_plan(
         most_seconds = (1 - BASELINE_SHARE) * (usable - refit)
         rows = _most_rows(speed, group, k, epochs, range(min(floor, top), top), most_seconds)
         if rows is not None:
-            return _plan(speed, group, k, rows, **seconds)
+            return _schedule(speed, group, k, rows, **seconds)
     rows = min(FEWEST_ROWS, n_rows)
     needed = _seconds(speed, fewest, least, rows, FEWEST_EPOCHS)
     smallest = min(FEWEST_COLUMNS / n_columns, 1.0)
     share = float(np.clip(most_seconds / needed, smallest, 1.0))
-    plan = _plan(speed.scaled(share), fewest, least, rows, **seconds)
+    schedule = _schedule(speed.scaled(share), fewest, least, rows, **seconds)
     least_final = FINAL_NETWORKS * max(speed.build[size] + 2 * speed.epoch(size, n_rows) for size in speed.build)
     final_share = float(np.clip(refit / least_final, smallest, 1.0))
-    return replace(plan, column_share=share, final_share=final_share, fits=share * needed <= 1.01 * most_seconds)
+    return replace(schedule, column_share=share, final_share=final_share, fits=share * needed <= 1.01 * most_seconds)
 
 
-def _plan(
+def _schedule(
     speed: Speed,
     candidates: Sequence[Encoding],
     folds: int,
@@ -321,15 +321,15 @@ def _plan(
     seconds: float,
     refit: float,
     report: float,
-) -> Plan:
-    """Return a plan with as many epochs as the time allows."""
+) -> Schedule:
+    """Return a schedule with as many epochs as the time allows."""
     once, epoch = (_seconds(speed, candidates, folds, n_rows, epochs) for epochs in (0, 1))
     epochs = int(((1 - BASELINE_SHARE) * seconds - once) / max(epoch - once, 1e-9))
     epochs = max(min(epochs, MOST_EPOCHS), min(FEWEST_EPOCHS, MOST_EPOCHS))
     costs = {
         size: _seconds(speed, group, folds, n_rows, epochs, size=size) for size, group in groups_of(candidates).items()
     }
-    return Plan(tuple(candidates), folds, n_rows, epochs, seconds, refit, report, costs)
+    return Schedule(tuple(candidates), folds, n_rows, epochs, seconds, refit, report, costs)
 
 
 def _seconds(

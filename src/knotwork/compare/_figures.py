@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from knotwork.compare._effects import MODEL_KNOTS, TAIL, Effect, Pair, ordered_categories
-from knotwork.compare._verdict import Line, Ranking, significant
+from knotwork.compare._verdict import RankedRow, Ranking, significant
 from knotwork.encoders._choice import FeatureChoice
 from knotwork.report._page import Picture
 from knotwork.report._style import LIGHT, PHONE, clean_axes, method_colour, new_figure
@@ -117,7 +117,9 @@ def _draw_ranking(ranking: Ranking, width: float) -> Figure:
     return figure
 
 
-def _draw_line(axes: Axes, line: Line, place: int, *, ends: tuple[float, float], unit: float, filled: bool) -> None:
+def _draw_line(
+    axes: Axes, line: RankedRow, place: int, *, ends: tuple[float, float], unit: float, filled: bool
+) -> None:
     """Draw a row of the ranking; an interval that leaves the axes ends in an arrow."""
     colour = method_colour(str(line.candidate), LIGHT)
     low, high = unit * line.low, unit * line.high
@@ -131,7 +133,7 @@ def _draw_line(axes: Axes, line: Line, place: int, *, ends: tuple[float, float],
     )  # fmt: skip
 
 
-def _ranking_limits(lines: Sequence[Line], unit: float) -> tuple[float, float]:
+def _ranking_limits(lines: Sequence[RankedRow], unit: float) -> tuple[float, float]:
     """Return the ends of the axis: all differences are inside, and a wide interval does not compress the others."""
     low, middle, high = unit * np.array([[line.low, line.difference, line.high] for line in lines]).T
     span = max(float(np.ptp([*middle, 0.0])), 2.5 * float(np.median(high - middle)), 1e-6)

@@ -15,7 +15,7 @@ from knotwork.compare import _figures as figures
 from knotwork.compare._effects import ROWS_AVERAGED, Effect, numbers_by_name
 from knotwork.compare._scoring import Scored
 from knotwork.compare._source import Source
-from knotwork.compare._verdict import HOW, Line, Ranking, significant
+from knotwork.compare._verdict import HOW, RankedRow, Ranking, significant
 from knotwork.encoders._choice import FeatureChoice
 from knotwork.report._page import Picture, page_template, shown_picture
 from knotwork.report._style import DARK, LIGHT
@@ -51,7 +51,7 @@ def ranking_table(ranking: Ranking, task: str) -> ReportTable:
     return ReportTable("ranking", "Candidates", caption, columns, rows)
 
 
-def _row(line: Line, ranking: Ranking, others: Sequence[str]) -> list[Cell]:
+def _row(line: RankedRow, ranking: Ranking, others: Sequence[str]) -> list[Cell]:
     digits = _digits(ranking.lines[0].mean)
     best = line is ranking.reference
     chosen = line is ranking.chosen

@@ -123,7 +123,7 @@ def predict_table(
 
     estimator = load(Path(model).expanduser(), device=device)
     target = target or (estimator.target_name_ if estimator.target_name_ in first else None)
-    made = _Made(keep)
+    made = KeptPredictions(keep)
 
     def parts() -> Iterator[pd.DataFrame]:
         for number, frame in enumerate(chain([first], frames)):
@@ -150,7 +150,7 @@ def _frames(path: Path, text: TextFormat | None) -> tuple[Iterator[pd.DataFrame]
 
 
 @dataclass
-class _Made:
+class KeptPredictions:
     """Predictions that are kept: all, or as many as are scored."""
 
     keeps_all: bool

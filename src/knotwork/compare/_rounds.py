@@ -13,7 +13,7 @@ import torch
 from knotwork._preparation.columns import Role
 from knotwork._preparation.members import PreparedTable
 from knotwork.compare._baselines import score_baselines
-from knotwork.compare._budget import BASELINE_SHARE, GOOD_ROWS, MOST_EPOCHS, Plan
+from knotwork.compare._budget import BASELINE_SHARE, GOOD_ROWS, MOST_EPOCHS, Schedule
 from knotwork.compare._options import CompareOptions
 from knotwork.compare._scoring import (
     CrossValidation,
@@ -57,7 +57,7 @@ class Rounds:
     options : CompareOptions
         Network and random seed.
     candidates : sequence of Encoding
-        All candidates; a plan may have fewer.
+        All candidates; a schedule may have fewer.
     device : str or torch.device
         The device for training.
     progress : callable or None
@@ -77,7 +77,7 @@ class Rounds:
     progress: Progress | None
     note: Callable[[str], None]
     deadline: float = math.inf
-    plan: Plan = field(init=False)
+    schedule: Schedule = field(init=False)
     compared: Source = field(init=False)
     partitions: list[PreparedTable] = field(default_factory=list)
     baselines: list[Scored] = field(default_factory=list)
@@ -98,28 +98,28 @@ class Rounds:
     def rank(self, others: Sequence[Scored] = ()) -> Ranking:
         """Rank encodings, baselines and other rows."""
         naive = float(np.mean([naive_scores(prepared) for prepared in self.partitions]))
-        ratio = 1 / (self.plan.folds - 1)  # test rows of a fold to its other rows
+        ratio = 1 / (self.schedule.folds - 1)  # test rows of a fold to its other rows
         return rank_candidates([*self.scored, *others], task=self.source.task, naive=naive, test_to_train=ratio)
 
-    def run(self, plan: Plan) -> None:
+    def run(self, schedule: Schedule) -> None:
         """Cross-validate as planned, and extend it while time is left; Ctrl-C raises KeyboardInterrupt."""
-        self._round(plan)
+        self._round(schedule)
         if math.isfinite(self.deadline):
             while self._extend():
                 pass
 
-    def _round(self, plan: Plan) -> None:
-        """Compare the candidates and baselines of a plan; the results replace those of earlier rounds."""
+    def _round(self, schedule: Schedule) -> None:
+        """Compare the candidates and baselines of a schedule; the results replace those of earlier rounds."""
         began = time.perf_counter()
-        compared = most_related(self.source.draw(plan.n_rows, seed=self.options.seed), plan.column_share)
-        prepared = fold_table(compared, folds=plan.folds, seed=self.options.seed)
+        compared = most_related(self.source.draw(schedule.n_rows, seed=self.options.seed), schedule.column_share)
+        prepared = fold_table(compared, folds=schedule.folds, seed=self.options.seed)
         share = began + BASELINE_SHARE * (self.deadline - began)
         baselines, notes = score_baselines(prepared, deadline=share)
-        self.plan, self.compared, self.partitions, self.baselines = plan, compared, [prepared], baselines
+        self.schedule, self.compared, self.partitions, self.baselines = schedule, compared, [prepared], baselines
         validation = self._validation(prepared)
         self.networks = validation.scored
         clock = time.perf_counter(), time.process_time()
-        validation.run(plan.candidates, costs=plan.costs, deadline=self._limit)
+        validation.run(schedule.candidates, costs=schedule.costs, deadline=self._limit)
         self._measure_availability(*clock)
         self.seconds = time.perf_counter() - began
         for line in notes:
@@ -132,7 +132,7 @@ class Rounds:
             self.availability = float(np.clip(cpu / (wall * torch.get_num_threads() * USUAL_LOAD), 0.1, 1.0))
 
     def _validation(self, prepared: PreparedTable) -> CrossValidation:
-        config = TrainingConfig(max_epochs=self.plan.max_epochs)
+        config = TrainingConfig(max_epochs=self.schedule.max_epochs)
         return CrossValidation(prepared, self.options.network, config, self.device, self.progress)
 
     @property
@@ -144,26 +144,28 @@ class Rounds:
         if not any(row.is_finite for row in self.networks) or any(row.n_stopped[1] > 0 for row in self.networks):
             return False
         possible = SAFE * self.left / max(self.seconds, 1e-3)
-        if self.plan.column_share < 1 and possible >= WORTH:
-            return self._again(replace(self.plan, column_share=min(possible * self.plan.column_share, 1.0)))
-        skipped = [candidate for candidate in self.candidates if candidate not in self.plan.candidates]
-        factor = min(possible, self.source.n_rows / self.plan.n_rows)
-        if factor >= WORTH and (self.plan.n_rows < GOOD_ROWS or not skipped):
-            return self._again(replace(self.plan, n_rows=min(round(factor * self.plan.n_rows), self.source.n_rows)))
-        affordable = skipped[: int(possible * len(self.plan.candidates))]
+        if self.schedule.column_share < 1 and possible >= WORTH:
+            return self._again(replace(self.schedule, column_share=min(possible * self.schedule.column_share, 1.0)))
+        skipped = [candidate for candidate in self.candidates if candidate not in self.schedule.candidates]
+        factor = min(possible, self.source.n_rows / self.schedule.n_rows)
+        if factor >= WORTH and (self.schedule.n_rows < GOOD_ROWS or not skipped):
+            return self._again(
+                replace(self.schedule, n_rows=min(round(factor * self.schedule.n_rows), self.source.n_rows))
+            )
+        affordable = skipped[: int(possible * len(self.schedule.candidates))]
         if affordable:
             return self._more_candidates(affordable)
         repeats = len(self.partitions) < MOST_REPETITIONS and possible * len(self.partitions) > 1
         return repeats and self._repeat()
 
-    def _again(self, plan: Plan) -> bool:
+    def _again(self, schedule: Schedule) -> bool:
         """Compare once more, with more rows or columns."""
-        columns = "" if plan.column_share == 1 else f" and {100 * plan.column_share:.0f} % of the columns"
-        self.note(f"Time is left, so the comparison is made again with {plan.n_rows:,} rows{columns}.")
-        kept = self.plan, self.compared, self.partitions, self.baselines, self.networks
-        self._round(replace(plan, max_epochs=MOST_EPOCHS, fits=True))
+        columns = "" if schedule.column_share == 1 else f" and {100 * schedule.column_share:.0f} % of the columns"
+        self.note(f"Time is left, so the comparison is made again with {schedule.n_rows:,} rows{columns}.")
+        kept = self.schedule, self.compared, self.partitions, self.baselines, self.networks
+        self._round(replace(schedule, max_epochs=MOST_EPOCHS, fits=True))
         if sum(row.is_finite for row in self.networks) < sum(row.is_finite for row in kept[-1]):
-            self.plan, self.compared, self.partitions, self.baselines, self.networks = kept
+            self.schedule, self.compared, self.partitions, self.baselines, self.networks = kept
             return False
         return True
 
@@ -173,7 +175,7 @@ class Rounds:
         began = time.perf_counter()
         validation = self._validation(self.partitions[0])
         validation.run(candidates, deadline=self._limit)
-        self.plan = replace(self.plan, candidates=(*self.plan.candidates, *candidates))
+        self.schedule = replace(self.schedule, candidates=(*self.schedule.candidates, *candidates))
         self.networks.extend(validation.scored)
         self.seconds += time.perf_counter() - began
         return True
@@ -181,10 +183,10 @@ class Rounds:
     def _repeat(self) -> bool:
         """Cross-validate once more with other folds; results count if all rows of the ranking have them."""
         n_done = len(self.partitions)
-        self.note(f"Time is left, so the comparison is repeated with {self.plan.folds} other folds.")
+        self.note(f"Time is left, so the comparison is repeated with {self.schedule.folds} other folds.")
         began = time.perf_counter()
         seed = self.options.seed + REPETITION_SEED * n_done
-        prepared = fold_table(self.compared, folds=self.plan.folds, seed=seed)
+        prepared = fold_table(self.compared, folds=self.schedule.folds, seed=seed)
         baselines, _ = score_baselines(prepared, deadline=began + BASELINE_SHARE * (self.deadline - began))
         validation = self._validation(prepared)
         encodings = [row.candidate for row in self.networks if row.is_finite and isinstance(row.candidate, Encoding)]
@@ -224,7 +226,7 @@ class Rounds:
         n_columns, n_features = self.compared.features.shape[1], self.source.features.shape[1]
         if n_columns < n_features:
             rows += f", with {n_columns:,} of {n_features:,} features"
-        folds = f"{self.plan.folds} folds"
+        folds = f"{self.schedule.folds} folds"
         if len(self.partitions) > 1:
             folds = f"{len(self.partitions)} x {folds}"
         epochs = np.concatenate([row.epochs for row in self.networks])
@@ -240,11 +242,11 @@ class Rounds:
         advice = "they might still improve, and the ranking change: give a larger --time-budget."
         lines = []
         if n_capped:
-            cap = self.plan.max_epochs
+            cap = self.schedule.max_epochs
             lines.append(f"{n_capped} of {n_networks} networks reached the cap of {cap} epochs: {advice}")
         if n_cut:
             lines.append(f"{n_cut} of {n_networks} networks were stopped by the time limit or by Ctrl-C: {advice}")
-        if not self.plan.fits:
+        if not self.schedule.fits:
             lines.append("The time budget is too short for a useful comparison of this table.")
         return lines
 

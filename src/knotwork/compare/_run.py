@@ -17,7 +17,14 @@ import numpy.typing as npt
 from knotwork._checks import argument_error
 from knotwork._files import check_writable
 from knotwork._preparation.columns import Role
-from knotwork.compare._budget import Plan, make_plan, measure_speed, refit_rows, report_seconds, unlimited_plan
+from knotwork.compare._budget import (
+    Schedule,
+    make_schedule,
+    measure_speed,
+    refit_rows,
+    report_seconds,
+    unlimited_schedule,
+)
 from knotwork.compare._effects import feature_effects
 from knotwork.compare._options import SINGLE, CompareOptions, make_candidates
 from knotwork.compare._page import fold_frame, ranking_frame, write_page, write_text
@@ -72,7 +79,7 @@ class Comparison:
     ----------
     ranking : Ranking
         Encodings, baselines and the saved ensemble in order, and the recommendation in sentences.
-    plan : Plan
+    schedule : Schedule
         What was trained: candidates, folds, rows and epochs.
     task : {"regression", "classification"}
         The task.
@@ -101,7 +108,7 @@ class Comparison:
     """
 
     ranking: Ranking
-    plan: Plan
+    schedule: Schedule
     task: str
     model: Any
     model_path: Path | None
@@ -183,13 +190,13 @@ def compare_table(
     """
     began = time.perf_counter() if started is None else started
     say = report or (lambda sentence: None)
-    run = _Run(Path(out).expanduser(), options or CompareOptions(), device, say, progress, began)
+    run = ComparisonRun(Path(out).expanduser(), options or CompareOptions(), device, say, progress, began)
     chosen = run.options
     return run.compare(read_source(path, target, task=chosen.task, drop=chosen.drop, text=chosen.text))
 
 
 @dataclass(eq=False)
-class _Run:
+class ComparisonRun:
     """The state of a comparison."""
 
     out: Path
@@ -229,7 +236,7 @@ class _Run:
             self.say(f"Warning: {line}")
         rounds, interrupted = self._validate(source)
         ranking = rounds.rank()
-        final = _Final(None, None, "", ranking)
+        final = SavedModel(None, None, "", ranking)
         if not interrupted:
             with suppress(KeyboardInterrupt), catch_warnings():  # the ranking is still reported
                 simplefilter("ignore", ColumnWarning)  # they were reported above
@@ -237,7 +244,7 @@ class _Run:
         page = self._write(source, rounds, final, warnings)
         return Comparison(
             ranking=final.ranking,
-            plan=rounds.plan,
+            schedule=rounds.schedule,
             task=source.task,
             model=final.model,
             model_path=final.path,
@@ -256,11 +263,11 @@ class _Run:
             self.notes.append(line)
             self.say(line)
 
-    def _plan(self, source: Source, candidates: list[Encoding], counts: tuple[int, ...]) -> Plan:
+    def _schedule(self, source: Source, candidates: list[Encoding], counts: tuple[int, ...]) -> Schedule:
         """Choose what is trained, and report it."""
         options, network = self.options, self.options.network
         if options.time_budget is None:
-            plan = unlimited_plan(candidates, folds=options.folds, n_rows=source.n_rows)
+            schedule = unlimited_schedule(candidates, folds=options.folds, n_rows=source.n_rows)
         else:
             self.say("Measuring the speed of this machine on a small stack ...")
             speed = measure_speed(source, candidates, backbone=network, device=self.device, seed=options.seed)
@@ -271,13 +278,13 @@ class _Run:
             final = None
             if options.effort != SINGLE:
                 final = effort_seconds(options.effort, source.n_rows, device=resolve_device(self.device).type)
-            plan = make_plan(
+            schedule = make_schedule(
                 speed, candidates, counts, n_rows=source.n_rows, folds=options.folds, budget=options.time_budget,
                 left=self.left, final=final, availability=self.availability, n_columns=source.features.shape[1],
             )  # fmt: skip
             self._note(f"Time budget: {options.time_budget:.0f} s, of which {self.left:.0f} s are left.")
-        self._note(*plan.describe(candidates, n_rows=source.n_rows, backbone=options.backbone))
-        return plan
+        self._note(*schedule.describe(candidates, n_rows=source.n_rows, backbone=options.backbone))
+        return schedule
 
     def _validate(self, source: Source) -> tuple[Rounds, bool]:
         """Cross-validate; return the results, and whether Ctrl-C ended it."""
@@ -285,13 +292,13 @@ class _Run:
         candidates, counts = make_candidates(
             options.methods, options.sizes, task=source.task, backbone=options.network.advice
         )
-        plan = self._plan(source, candidates, counts)
+        schedule = self._schedule(source, candidates, counts)
         started = time.perf_counter()
-        deadline = math.inf if plan.seconds is None else started + plan.seconds
+        deadline = math.inf if schedule.seconds is None else started + schedule.seconds
         rounds = Rounds(source, options, candidates, self.device, self.progress, self._note, deadline)
         interrupted = False
         try:
-            rounds.run(plan)
+            rounds.run(schedule)
         except KeyboardInterrupt:
             interrupted = True
             if not any(row.is_finite for row in rounds.networks):
@@ -307,7 +314,7 @@ class _Run:
         )
         return rounds, interrupted
 
-    def _final(self, source: Source, rounds: Rounds, ranking: Ranking) -> "_Final":
+    def _final(self, source: Source, rounds: Rounds, ranking: Ranking) -> "SavedModel":
         """Fit the final model on all rows, or on as many as time allows, rank it if it is an ensemble, and save it."""
         budget, seconds, n_rows = self.options.time_budget, None, source.n_rows
         if budget is not None:
@@ -316,7 +323,7 @@ class _Run:
             seconds = max(self.left - report_seconds(budget, self.availability) - overhead, 0.5)
             n_rows = max(_affordable_rows(source, ranking.encoding.scored, rounds, seconds), rounds.compared.n_rows)
         places = _final_places(source, rounds.compared, n_rows, seed=self.options.seed)
-        rows = most_related(source.take(places), rounds.plan.final_share)
+        rows = most_related(source.take(places), rounds.schedule.final_share)
         began = time.perf_counter()
         # An effort plans for an idle machine: on a busy one, it plans for less time than it has.
         planned = None if seconds is None else rounds.availability * seconds
@@ -344,7 +351,7 @@ class _Run:
         if not has_figures:
             fitted(model, replace(fit, held=None))
             self._note("Importances and figures of features are skipped, because so many columns would take too long.")
-        return _Final(model, self._save(model), gain, ranking, has_figures)
+        return SavedModel(model, self._save(model), gain, ranking, has_figures)
 
     def _has_time_for_importances(self, fit: FittedModel) -> bool:
         """Return whether every column can be shuffled in the time that is left."""
@@ -404,7 +411,7 @@ class _Run:
             return []
         return [choice for choice in choose_features(prepared, names) if choice.losses]
 
-    def _write(self, source: Source, rounds: Rounds, final: "_Final", warnings: list[str]) -> Path:
+    def _write(self, source: Source, rounds: Rounds, final: "SavedModel", warnings: list[str]) -> Path:
         """Write the page and the tables."""
         n_features, effects, ranking = source.features.shape[1], [], final.ranking
         if final.has_figures:
@@ -447,7 +454,7 @@ class _Run:
 
 
 @dataclass(frozen=True, eq=False)
-class _Final:
+class SavedModel:
     """The saved model, its file, what it gains, the ranking with it, and whether its features can be drawn.
 
     After Ctrl-C there is no model.

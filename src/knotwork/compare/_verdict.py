@@ -14,7 +14,7 @@ from knotwork.report._words import enumerate_words
 from knotwork.stats import compare_folds
 from knotwork.training import METRICS, TrainingConfig
 
-__all__ = ["HOW", "Line", "Ranking", "explain_gain", "naive_scores", "rank_candidates", "significant"]
+__all__ = ["HOW", "RankedRow", "Ranking", "explain_gain", "naive_scores", "rank_candidates", "significant"]
 
 NAIVE = {"regression": "the mean of the target", "classification": "the shares of the classes"}
 
@@ -32,7 +32,7 @@ HOW = (
 
 
 @dataclass(frozen=True, eq=False)
-class Line:
+class RankedRow:
     """A row of the ranking: an encoding in a single network, a baseline, or the saved ensemble.
 
     Mean and standard deviation of the score over folds; difference from the best encoding with its simultaneous
@@ -84,10 +84,10 @@ class Ranking:
     """
 
     metric: str
-    lines: tuple[Line, ...]
-    reference: Line
-    encoding: Line
-    chosen: Line
+    lines: tuple[RankedRow, ...]
+    reference: RankedRow
+    encoding: RankedRow
+    chosen: RankedRow
     verdict: str
     sentences: tuple[str, ...]
     naive: float
@@ -98,12 +98,12 @@ class Ranking:
         return METRICS[self.metric].label
 
     @property
-    def best_baseline(self) -> Line | None:
+    def best_baseline(self) -> RankedRow | None:
         """The baseline with the best mean; None without baselines."""
         return next((line for line in self.lines if line.is_baseline), None)
 
     @property
-    def saved(self) -> Line:
+    def saved(self) -> RankedRow:
         """The row of the model that is saved: the ensemble or, without one, the recommended encoding."""
         return next((line for line in self.lines if line.kind == "ensemble"), self.encoding)
 
@@ -165,20 +165,20 @@ def rank_candidates(scored: Sequence[Scored], *, task: str, naive: float, test_t
     return Ranking(metric, tuple(lines), encodings[0], encoding, chosen, verdict, tuple(sentences), naive)
 
 
-def _lines(scored: Sequence[Scored], metric: str, test_to_train: float) -> list[Line]:
+def _lines(scored: Sequence[Scored], metric: str, test_to_train: float) -> list[RankedRow]:
     """Return the rows in order, with differences from the best encoding."""
     table = np.stack([row.scores[metric] for row in scored], axis=1)
     mean, sd = table.mean(axis=0), table.std(axis=0, ddof=1)
     order = sorted(range(len(scored)), key=lambda place: (mean[place], scored[place].n_parameters or 0))
     if len(scored) == 1:
-        return [Line(scored[0], float(mean[0]), float(sd[0]), 0.0, 0.0, 0.0, 1.0)]
+        return [RankedRow(scored[0], float(mean[0]), float(sd[0]), 0.0, 0.0, 0.0, 1.0)]
     reference = next(place for place in order if scored[place].kind == "encoding")
     result = compare_folds(table, test_to_train=test_to_train, level=1 - ALPHA, reference=reference, simultaneous=True)
     numbers = np.stack([mean, sd, result.difference, result.low, result.high, result.adjusted], axis=1)
-    return [Line(scored[place], *map(float, numbers[place])) for place in order]
+    return [RankedRow(scored[place], *map(float, numbers[place])) for place in order]
 
 
-def _choose_encoding(lines: list[Line], *, metric: str, n_folds: int) -> tuple[Line, str, list[str]]:
+def _choose_encoding(lines: list[RankedRow], *, metric: str, n_folds: int) -> tuple[RankedRow, str, list[str]]:
     """Return the recommended encoding, the advice in a few words, and its reasons."""
     best, name = lines[0], METRICS[metric].label
     near = [line for line in lines if line is best or line.p >= ALPHA]
@@ -214,7 +214,7 @@ def _choose_encoding(lines: list[Line], *, metric: str, n_folds: int) -> tuple[L
     return chosen, f"{take}, the cheapest within {100 * NEAR:.0f} % of the best: no difference is proven", reasons
 
 
-def _verdict_on_model(ranking: Ranking, chosen: Line, n_folds: int) -> str:
+def _verdict_on_model(ranking: Ranking, chosen: RankedRow, n_folds: int) -> str:
     """Return the verdict if the recommended row is the ensemble or a baseline."""
     other = ranking.reference if chosen is ranking.saved else ranking.saved
     beside = f"the best single network ({other.candidate})" if other is ranking.reference else "the saved model"
@@ -227,7 +227,7 @@ def _verdict_on_model(ranking: Ranking, chosen: Line, n_folds: int) -> str:
     return f"take {name}: {score}, {change} below {beside}{doubt}"
 
 
-def _beside_baselines(ranking: Ranking, chosen: Line) -> list[str]:
+def _beside_baselines(ranking: Ranking, chosen: RankedRow) -> list[str]:
     """Return sentences that compare the saved model with boosting and the linear model."""
     saved, best = ranking.saved, ranking.best_baseline
     if best is None:
@@ -249,7 +249,7 @@ def _beside_baselines(ranking: Ranking, chosen: Line) -> list[str]:
     return [f"Baselines on the same folds: {scores}; {model} has {significant(saved.mean)}."]
 
 
-def _capital(line: Line) -> str:
+def _capital(line: RankedRow) -> str:
     name = str(line.candidate)
     return f"{name[0].upper()}{name[1:]}"
 
