@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from knotwork._preparation.columns import Columns
-from knotwork.compare._effects import Effect, Pair
+from knotwork.compare._effects import FeaturePair, ShownFeature
 from knotwork.compare._scoring import Scored
 from knotwork.compare._source import Source
 from knotwork.compare._verdict import rank_candidates
@@ -91,9 +91,9 @@ def make_effects(source, *, label=""):
         counts = np.full(20 if is_number else len(values), 10)
         edges = np.linspace(-2, 2, 21) if is_number else None
         knots = {"uniform": np.linspace(-1, 1, 5), "this model": np.linspace(-1, 0, 5)} if is_number else {}
-        pair = Pair(source.features.columns[-1], values, values[:2], lines[:2], label) if not effects else None
+        pair = FeaturePair(source.features.columns[-1], values, values[:2], lines[:2], label) if not effects else None
         curves = {label: lines.mean(axis=0)}
-        effects.append(Effect(name, 1.0, values, curves, lines, counts, edges, knots, 0.1, pair))
+        effects.append(ShownFeature(name, 1.0, values, curves, lines, counts, edges, knots, 0.1, pair))
     return effects
 
 

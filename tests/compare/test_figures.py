@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from knotwork.compare import _figures as figures
-from knotwork.compare._effects import Effect
+from knotwork.compare._effects import ShownFeature
 from knotwork.report._style import PHONE, natural_width, svg_text
 from tests.compare.made import make_choices, make_effects, make_ranking, make_source, make_table
 
@@ -115,7 +115,7 @@ def test_learning_curves_are_those_of_the_folds():
 
 def number_effect(values, counts):
     curve = np.zeros(len(values))
-    return Effect("x", 1.0, np.array(values, float), {"": curve}, curve[None], np.array(counts), None, {}, 0.0)
+    return ShownFeature("x", 1.0, np.array(values, float), {"": curve}, curve[None], np.array(counts), None, {}, 0.0)
 
 
 @pytest.mark.parametrize(

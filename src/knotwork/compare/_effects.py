@@ -16,12 +16,20 @@ from knotwork._preparation.columns import CodedTable, Columns, Role
 from knotwork.compare._source import Source
 from knotwork.encoders._transformers import SplineEncoder
 from knotwork.errors import MissingPackageError
-from knotwork.estimators._estimators import TabularClassifier
+from knotwork.estimators._explanations import (
+    OUTERMOST,
+    FeatureEffect,
+    averaged_rows,
+    column_effect,
+    representatives,
+    responses_at,
+)
+from knotwork.estimators._model import FittedModel
 from knotwork.knots import PLACEMENTS
 from knotwork.knots._placements import placement_traits
 from knotwork.training._members import to_usual_range
 
-__all__ = ["MODEL_KNOTS", "Effect", "Pair", "feature_effects", "numbers_by_name", "ordered_categories"]
+__all__ = ["MODEL_KNOTS", "FeaturePair", "ShownFeature", "feature_effects", "numbers_by_name", "ordered_categories"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -30,13 +38,11 @@ FIRST_YEAR, DAYS_OF_YEAR = 1970.0, 365.2425
 
 MODEL_KNOTS = "this model"
 
-ROWS_SHOWN, ROWS_AVERAGED, ROWS_PAIRED = 20_000, 150, 50
-"""Random rows of histograms and knots, and of partial dependences of one and of two features."""
+ROWS_SHOWN, ROWS_PAIRED = 20_000, 50
+"""Random rows of histograms and knots, and of the mean predictions of pairs."""
 
-N_GRID, N_BINS, N_PAIRED = 33, 32, 12
+N_POINTS, N_BINS, N_PAIRED = 33, 32, 12
 MOST_CATEGORIES, MOST_CLASSES, MOST_LINES, MOST_PAIRS, MOST_OTHERS = 12, 4, 30, 3, 20
-TAIL = 0.005
-"""Share of the values at each end that figures omit, because a single outlier would compress the others."""
 
 FLAT, NOTABLE, EXPLAINED = 0.25, 0.1, 0.15
 """A feature has a pair if its partial dependence has less than the share FLAT of the variation of single rows, its
@@ -53,7 +59,7 @@ ORDERS: list[Sequence[str]] = [
 
 
 @dataclass(frozen=True, eq=False)
-class Pair:
+class FeaturePair:
     """Mean prediction by two features.
 
     `surface` has the shape (n_others, n_values), for the `values` of a feature and the `others` of the feature
@@ -68,7 +74,7 @@ class Pair:
 
 
 @dataclass(frozen=True, eq=False)
-class Effect:
+class ShownFeature:
     """One feature of a model.
 
     `importance` is the increase of the loss when the column is shuffled. `values` are numbers or categories, and
@@ -87,7 +93,7 @@ class Effect:
     edges: Floats | None
     knots: Mapping[str, Floats]
     missing: float
-    pair: Pair | None = None
+    pair: FeaturePair | None = None
 
     @property
     def is_number(self) -> bool:
@@ -96,42 +102,31 @@ class Effect:
 
 
 def feature_effects(
-    model: Any, source: Source, *, size: int, most: int = 12, deadline: float | None = None
-) -> Iterator[Effect]:
-    """Yield the most important features of a fitted estimator, the most important first, at most `most` of them.
+    model: FittedModel, source: Source, *, size: int, most: int = 12, deadline: float | None = None
+) -> Iterator[ShownFeature]:
+    """Yield the most important features of a fitted model, the most important first, at most `most` of them.
 
-    Knots of placements are for `size` columns per feature. After `deadline`, on the clock of ``time.perf_counter``, no
-    feature but the first is computed, and no pair.
+    `source` has the rows that the model was fitted on. Knots of placements are for `size` columns per feature. After
+    `deadline`, on the clock of ``time.perf_counter``, no feature but the first is computed, and no pair.
     """
-    shown = source.draw(ROWS_SHOWN, seed=1)
-    # In random order: the first rows of an ordered table would not stand for the others.
-    averaged = shown.draw(ROWS_AVERAGED, seed=2).features.sample(frac=1, random_state=0)
-    importances = model.feature_importances_
-    numbers = _numbers(model, shown.features)
-    roles, names = model.columns_.roles, model.columns_.names
-    drawn = {place for place, role in enumerate(roles) if role == "categorical" or names[place] in numbers}
-    order = [place for place in np.argsort(-importances, kind="stable").tolist() if place in drawn]
-    others = [model.columns_.names[place] for place in order[:MOST_OTHERS]]
+    features = _Features(model, source, size)
+    importances = model.importances
+    order = [place for place in np.argsort(-importances, kind="stable").tolist() if features.is_drawn(place)]
     n_pairs = 0
     for n_done, place in enumerate(order[:most]):
         if n_done and deadline is not None and time.perf_counter() > deadline:
             return
-        name, importance = model.columns_.names[place], float(importances[place])
-        if name in numbers:
-            effect, responses = _number_effect(model, name, numbers[name], averaged=averaged, shown=shown, size=size)
-        else:
-            effect, responses = _category_effect(model, name, averaged, shown)
+        entries = features.entries(place, N_POINTS)
+        if not len(entries):  # all is missing in these rows
+            continue
+        effect = column_effect(model, features.averaged, place, entries)
+        shown = replace(features.show(place, effect), importance=float(importances[place]))
         is_early = deadline is None or time.perf_counter() < deadline
-        if is_early and n_pairs < MOST_PAIRS and importance > NOTABLE * max(importances.max(), 0.0):
-            pair = _strongest_pair(model, effect, responses, averaged, others=others, numbers=numbers, shown=shown)
+        if is_early and n_pairs < MOST_PAIRS and shown.importance > NOTABLE * max(importances.max(), 0.0):
+            pair = features.strongest_pair(place, effect, [other for other in order[:MOST_OTHERS] if other != place])
             n_pairs += pair is not None
-            effect = replace(effect, pair=pair)
-        yield replace(effect, importance=importance)
-
-
-def _numbers(model: Any, features: pd.DataFrame) -> dict[str, Floats]:
-    """Return the numerical columns as the model reads them, and dates as years, by name."""
-    return numbers_by_name(model.columns_, model.columns_.read(features))
+            shown = replace(shown, pair=pair)
+        yield shown
 
 
 def numbers_by_name(columns: Columns, table: CodedTable) -> dict[str, Floats]:
@@ -149,55 +144,126 @@ def _as_years(days: Floats) -> Floats:
     return FIRST_YEAR + days / DAYS_OF_YEAR
 
 
-def _as_cells(model: Any, name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return values of an axis as the model takes them: dates for years."""
-    if model.columns_.roles[model.columns_.names.index(name)] != "date":
-        return values
-    microseconds = np.round((values - FIRST_YEAR) * DAYS_OF_YEAR * 86_400e6)
-    return microseconds.astype(np.int64).astype("datetime64[us]")
+class _Features:
+    """The rows by which the features of a model are drawn."""
 
+    def __init__(self, model: FittedModel, source: Source, size: int) -> None:
+        rows = source.places(ROWS_SHOWN, seed=1)
+        self.model, self.source, self.size = model, source, size
+        self.table, self.target = source.read.table.take(rows), source.target[rows]
+        self.averaged, self.spans, self.knots = averaged_rows(self.table), model.columns.spans, model.knots
+        self.labels = [""] if model.task.name == "regression" else model.response_names
 
-def _number_effect(
-    model: Any, name: str, column: Floats, *, averaged: pd.DataFrame, shown: Source, size: int
-) -> tuple[Effect, dict[str, Floats]]:
-    known = ~np.isnan(column)
-    present = column[known] if known.any() else np.zeros(1)
-    low, high = _ends(present)
-    grid = _grid(present, N_GRID)
-    counts, edges = _histogram(present, grid, low, high)
-    knots = _placed(column[known], shown.target[known], shown.task, size)
-    of_networks = _model_knots(model, name)
-    if of_networks:
-        knots[MODEL_KNOTS] = of_networks[0]
-    responses = _responses(model, averaged, {name: grid})
-    curves, lines = _curves(responses)
-    return Effect(name, 0.0, grid, curves, lines, counts, edges, knots, 1 - float(known.mean())), responses
+    def is_axis(self, place: int) -> bool:
+        """Return whether a column is drawn by its first number: a quantity, or the elapsed days of a date."""
+        column = self.model.columns[place]
+        return column.role == Role.NUMERICAL or column.has_elapsed_days
 
+    def is_drawn(self, place: int) -> bool:
+        """Return whether a column is drawn: numbers, dates and categories are, times of day are not."""
+        return self.is_axis(place) or self.model.columns[place].role == Role.CATEGORICAL
 
-def _model_knots(model: Any, name: str) -> list[Floats]:
-    """Return the knots of a column in each network that has any: waves have none."""
-    columns = model.columns_
-    place = columns.names.index(name)
-    number = columns.numerical_names[columns.spans[place][1].start]
-    knots = [network[number] for network in model.knots_ if len(network[number])]
-    return [_as_years(each) for each in knots] if columns.roles[place] == "date" else knots
+    def entries(self, place: int, n_points: int) -> npt.NDArray[Any]:
+        """Return the values at which a column is drawn: without missing categories and values far out."""
+        span = self.spans[place]
+        entries = representatives(self.table.values(span), span, n_points)
+        if self.is_axis(place):
+            low, high = _ends(self._present(place))
+            return entries[(entries[:, 0] >= low) & (entries[:, 0] <= high)]
+        entries = entries[entries[:, 0] > 0][: min(n_points, MOST_CATEGORIES)]
+        labels = self.model.columns[place].categories
+        frequent = [labels[code - 1] for code in entries[:, 0].tolist()]
+        ordered = ordered_categories(self.source.features.iloc[:, place], frequent).tolist()
+        return entries[[frequent.index(label) for label in ordered]]
+
+    def shown_values(self, place: int, entries: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return values as they are drawn: numbers, years of dates, or categories."""
+        if self.is_axis(place):
+            return _as_years(entries[:, 0]) if self.model.columns[place].role == Role.DATE else entries[:, 0]
+        labels = self.model.columns[place].categories
+        return np.array([labels[code - 1] for code in entries[:, 0].tolist()], dtype=object)
+
+    def show(self, place: int, effect: FeatureEffect) -> ShownFeature:
+        """Return a feature as it is drawn, without its importance."""
+        values, outputs = self.shown_values(place, effect.entries), self._shown_outputs(effect)
+        curves = {self.labels[output]: effect.mean[:, output] for output in outputs}
+        lines = effect.lines[:MOST_LINES, :, outputs[0]] if len(outputs) == 1 else np.empty((0, len(values)))
+        column = self.table.values(self.spans[place])[:, 0]
+        if not self.is_axis(place):
+            counts = np.bincount(column, minlength=int(effect.entries.max()) + 1)[effect.entries[:, 0]]
+            missing = float((column == 0).mean())
+            return ShownFeature(effect.name, 0.0, values, curves, lines, counts, None, {}, missing)
+        known = ~np.isnan(column)
+        present = self._present(place)
+        counts, edges = _histogram(present, effect.entries[:, 0], *_ends(present))
+        knots = _placed(column[known], self.target[known], self.source.task, self.size)
+        of_networks = self._network_knots(place)
+        if of_networks:
+            knots[MODEL_KNOTS] = of_networks[0]
+        if self.model.columns[place].role == Role.DATE:
+            edges = None if edges is None else _as_years(edges)
+            knots = {name: _as_years(each) for name, each in knots.items()}
+        missing = 1 - float(known.mean())
+        return ShownFeature(effect.name, 0.0, values, curves, lines, counts, edges, knots, missing)
+
+    def _present(self, place: int) -> Floats:
+        """Return the numbers of a column that are not missing, or 0."""
+        column = self.table.values(self.spans[place])[:, 0]
+        present: Floats = column[~np.isnan(column)]
+        return present if len(present) else np.zeros(1)
+
+    def _network_knots(self, place: int) -> list[Floats]:
+        """Return the knots of a column in each network that has any: waves have none."""
+        number = self.model.columns.numerical_names[self.spans[place].places.start]
+        return [network[number] for network in self.knots if len(network[number])]
+
+    def _shown_outputs(self, effect: FeatureEffect) -> list[int]:
+        """Return the outputs that are drawn: of two classes the second, of more those with the largest means."""
+        if len(self.labels) <= 2:
+            return [len(self.labels) - 1]
+        largest: list[int] = np.sort(np.argsort(-effect.mean.mean(axis=0))[:MOST_CLASSES]).tolist()
+        return largest
+
+    def strongest_pair(self, place: int, effect: FeatureEffect, others: Sequence[int]) -> FeaturePair | None:
+        """Return the pair of a feature whose partial dependence is flat although the lines of single rows are not.
+
+        The second feature is one of `others`, the places of the most important ones.
+        """
+        varying = effect.lines.var(axis=1).mean(axis=0)
+        spread = {output: float(varying[output]) for output in self._shown_outputs(effect)}
+        output = max(spread, key=lambda each: spread[each])
+        if spread[output] == 0 or effect.mean[:, output].var() > FLAT * spread[output]:
+            return None
+        rest = effect.lines[:, :, output] - effect.lines[:, :, output].mean(axis=1, keepdims=True)
+        rest = (rest - rest.mean(axis=0)).T
+        explained = {other: _explained(rest, self._groups(other)) for other in others}
+        if not explained or max(explained.values()) < EXPLAINED:
+            return None
+        other = max(explained, key=lambda each: explained[each])
+        chosen = np.unique(np.linspace(0, len(effect.entries) - 1, N_PAIRED).round().astype(int))
+        values, with_values = effect.entries[chosen], self.entries(other, N_PAIRED)
+        settings = [
+            (self.spans[place], np.tile(values, (len(with_values), 1))),
+            (self.spans[other], np.repeat(with_values, len(values), axis=0)),
+        ]
+        responses = responses_at(self.model, self.averaged.take(slice(ROWS_PAIRED)), settings)[:, :, output]
+        surface = responses.mean(axis=0).reshape(len(with_values), len(values))
+        shown = (self.shown_values(place, values), self.shown_values(other, with_values))
+        return FeaturePair(str(self.model.columns[other].name), *shown, surface, self.labels[output])
+
+    def _groups(self, place: int) -> npt.NDArray[Any]:
+        """Return four groups of rows by a number, or rows by category; rows without a value are a group."""
+        column = self.averaged.values(self.spans[place])[:, 0]
+        if self.is_axis(place):
+            return pd.qcut(pd.Series(column), 4, labels=False, duplicates="drop").fillna(-1).to_numpy()
+        frequent = np.argsort(-np.bincount(column), kind="stable")[:6]
+        return np.where(np.isin(column, frequent), column, -1)
 
 
 def _ends(present: Floats) -> tuple[float, float]:
     """Return the ends of the axis: those of all values but the tails, unless nothing else is left."""
-    low, high = np.quantile(present, [TAIL, 1 - TAIL])
+    low, high = np.quantile(present, [OUTERMOST, 1 - OUTERMOST])
     return (float(low), float(high)) if low < high else (float(present.min()), float(present.max()))
-
-
-def _grid(present: Floats, most: int) -> Floats:
-    """Return the distinct values of a column without its tails, or `most` numbers at equal distances."""
-    low, high = _ends(present)
-    distinct = np.unique(present)
-    inside = distinct[(distinct >= low) & (distinct <= high)]
-    if len(inside) <= most:
-        return inside
-    grid = np.linspace(low, high, most)
-    return np.unique(np.round(grid)) if _is_whole(inside) else grid
 
 
 def _is_whole(values: Floats) -> bool:
@@ -233,16 +299,6 @@ def _placed(column: Floats, target: npt.NDArray[Any], task: str, size: int) -> d
     return knots
 
 
-def _category_effect(model: Any, name: str, averaged: pd.DataFrame, shown: Source) -> tuple[Effect, dict[str, Floats]]:
-    column = shown.features[name]
-    frequent = column.value_counts().head(MOST_CATEGORIES)
-    values = ordered_categories(column, frequent.index.tolist())
-    responses = _responses(model, averaged, {name: values})
-    curves, lines = _curves(responses)
-    counts = np.array([frequent[value] for value in values], dtype=np.int64)
-    return Effect(name, 0.0, values, curves, lines, counts, None, {}, float(column.isna().mean())), responses
-
-
 def ordered_categories(column: pd.Series, frequent: Sequence[Any]) -> npt.NDArray[Any]:
     """Return categories in their order, if they have one, otherwise the most frequent first, as they are given.
 
@@ -269,77 +325,6 @@ def ordered_categories(column: pd.Series, frequent: Sequence[Any]) -> npt.NDArra
     return out[np.argsort(numbers, kind="stable")] if len(numbers) == len(words) else out
 
 
-def _responses(model: Any, rows: pd.DataFrame, columns: Mapping[str, npt.NDArray[Any]]) -> dict[str, Floats]:
-    """Return predictions of shape (n_values, n_rows) for rows whose columns are set to each of their values in turn.
-
-    Numbers have the label "". Of classes, those with the largest probabilities are returned; of two, the second.
-    """
-    n_values = len(next(iter(columns.values())))
-    repeated = pd.concat([rows] * n_values, ignore_index=True)
-    for name, values in columns.items():
-        repeated[name] = np.repeat(_as_cells(model, name, values), len(rows))
-    if not isinstance(model, TabularClassifier):
-        return {"": model.predict(repeated).reshape(n_values, len(rows))}
-    shares = model.predict_proba(repeated).reshape(n_values, len(rows), -1)
-    labels = [str(label) for label in model.classes_.tolist()]
-    if len(labels) == 2:
-        return {labels[1]: shares[:, :, 1]}
-    largest = np.sort(np.argsort(-shares.mean(axis=(0, 1)))[:MOST_CLASSES])
-    return {labels[place]: shares[:, :, place] for place in largest.tolist()}
-
-
-def _curves(responses: Mapping[str, Floats]) -> tuple[dict[str, Floats], Floats]:
-    """Return the means over rows, and the lines of single rows if there is one curve."""
-    curves = {label: values.mean(axis=1) for label, values in responses.items()}
-    first = next(iter(responses.values()))
-    return curves, first.T[:MOST_LINES] if len(responses) == 1 else np.empty((0, len(first)))
-
-
-def _strongest_pair(
-    model: Any,
-    effect: Effect,
-    responses: Mapping[str, Floats],
-    rows: pd.DataFrame,
-    *,
-    others: Sequence[str],
-    numbers: Mapping[str, Floats],
-    shown: Source,
-) -> Pair | None:
-    """Return the pair of a feature whose partial dependence is flat although the lines of single rows are not.
-
-    The second feature is one of `others`, the most important ones.
-    """
-    label, varying = max(responses.items(), key=lambda item: float(item[1].var(axis=0).mean()))
-    along = float(varying.var(axis=0).mean())
-    if along == 0 or varying.mean(axis=1).var() > FLAT * along:
-        return None
-    rest = varying - varying.mean(axis=0)
-    rest = rest - rest.mean(axis=1, keepdims=True)
-    read = _numbers(model, rows)
-    explained = {name: _explained(rest, _groups(rows[name], read.get(name))) for name in others if name != effect.name}
-    if not explained or max(explained.values()) < EXPLAINED:
-        return None
-    other = max(explained, key=lambda name: explained[name])
-    values = effect.values
-    if len(values) > N_PAIRED:
-        values = values[np.unique(np.linspace(0, len(values) - 1, N_PAIRED).round().astype(int))]
-    with_values = _other_values(other, numbers.get(other), shown.features)
-    columns = {effect.name: np.tile(values, len(with_values)), other: np.repeat(with_values, len(values))}
-    surface = _responses(model, rows.head(ROWS_PAIRED), columns)
-    if label not in surface:  # of many classes, others may be the largest here
-        return None
-    means = surface[label].mean(axis=1).reshape(len(with_values), len(values))
-    return Pair(other, values, with_values, means, label)
-
-
-def _groups(column: pd.Series, numbers: Floats | None) -> npt.NDArray[np.intp]:
-    """Return four groups of rows by their numbers, or rows by category; rows without a value are a group."""
-    if numbers is not None:
-        return pd.qcut(pd.Series(numbers), 4, labels=False, duplicates="drop").fillna(-1).to_numpy()
-    codes = pd.factorize(column)[0]
-    return np.where(np.isin(codes, np.argsort(-np.bincount(codes + 1))[:6] - 1), codes, -2)
-
-
 def _explained(rest: Floats, groups: npt.NDArray[Any]) -> float:
     """Return the share of the variation of lines (n_values, n_rows) that groups of rows explain, above chance."""
     total = float((rest**2).sum())
@@ -350,9 +335,3 @@ def _explained(rest: Floats, groups: npt.NDArray[Any]) -> float:
         int((groups == group).sum()) * float((rest[:, groups == group].mean(axis=1) ** 2).sum()) for group in labels
     )
     return between / total - (len(labels) - 1) / (len(groups) - 1)
-
-
-def _other_values(name: str, column: Floats | None, features: pd.DataFrame) -> npt.NDArray[Any]:
-    if column is not None:
-        return _grid(column[~np.isnan(column)], N_PAIRED)
-    return ordered_categories(features[name], features[name].value_counts().head(N_PAIRED).index.tolist())

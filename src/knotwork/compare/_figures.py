@@ -15,7 +15,7 @@ from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from knotwork.compare._effects import MODEL_KNOTS, TAIL, Effect, Pair, ordered_categories
+from knotwork.compare._effects import MODEL_KNOTS, FeaturePair, ShownFeature, ordered_categories
 from knotwork.compare._verdict import RankedRow, Ranking, significant
 from knotwork.encoders._choice import FeatureChoice
 from knotwork.report._page import Picture
@@ -35,6 +35,9 @@ N_BINS, N_BANDS = 10, 10
 """Bins of probabilities, and bands of a feature for residuals, each with about the same number of rows."""
 
 MOST_BANDS, MOST_CLASSES, MOST_TICKS = 12, 8, 7
+TAIL = 0.005
+"""Share of the values at each end outside of figures of predictions: one outlier would compress the others."""
+
 MOST_CHOICES, FAINT = 20, 5.0
 """Columns of which choices are shown, and percent above the least error at which a cell is white."""
 
@@ -384,7 +387,7 @@ def _at(value: Any) -> str:
     return tick_text(float(f"{value:.3g}")) if isinstance(value, float) else _name(str(value))
 
 
-def effect_limits(effects: Sequence[Effect]) -> tuple[float, float]:
+def effect_limits(effects: Sequence[ShownFeature]) -> tuple[float, float]:
     """Return limits of the vertical axis that suit the curves of all features, and most lines of single rows."""
     curves = [curve for effect in effects for curve in effect.curves.values()] or [np.array([0.0, 1.0])]
     lines = [effect.lines.ravel() for effect in effects if effect.lines.size]
@@ -396,7 +399,7 @@ def effect_limits(effects: Sequence[Effect]) -> tuple[float, float]:
 
 
 def effect_picture(
-    effect: Effect, place: int, *, target: str, limits: tuple[float, float], has_classes: bool
+    effect: ShownFeature, place: int, *, target: str, limits: tuple[float, float], has_classes: bool
 ) -> Picture:
     """Return the figure of a feature: partial dependence, knots and histogram, one above the other.
 
@@ -430,7 +433,7 @@ def _weight(importance: float) -> str:
     return f"Shuffling it raises the loss by {significant(importance, 3)}."
 
 
-def _draw_curves(axes: Axes, effect: Effect, target: str, *, has_classes: bool) -> None:
+def _draw_curves(axes: Axes, effect: ShownFeature, target: str, *, has_classes: bool) -> None:
     colours = [LIGHT.blue, LIGHT.orange, LIGHT.green, LIGHT.pink]
     dots = "o" if not effect.is_number or len(effect.values) <= 10 else ""
     line = "-" if effect.is_number else "none"
@@ -450,7 +453,7 @@ def _draw_curves(axes: Axes, effect: Effect, target: str, *, has_classes: bool) 
     axes.set_ylabel(f"mean {label}", fontsize=9)
 
 
-def _draw_knots(axes: Axes, effect: Effect) -> None:
+def _draw_knots(axes: Axes, effect: ShownFeature) -> None:
     """Draw the knots of each placement as a row of ticks."""
     rows = list(effect.knots)
     for place, (name, knots) in enumerate(effect.knots.items()):
@@ -462,7 +465,7 @@ def _draw_knots(axes: Axes, effect: Effect) -> None:
     axes.spines["left"].set_visible(False)
 
 
-def _draw_counts(axes: Axes, effect: Effect) -> None:
+def _draw_counts(axes: Axes, effect: ShownFeature) -> None:
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
     axes.set_ylabel("rows", fontsize=8.5, color=LIGHT.muted)
@@ -501,7 +504,7 @@ def _value_ticks(axes: Axes, values: npt.NDArray[Any]) -> None:
         _number_ticks(axes)
 
 
-def pair_picture(effect: Effect, pair: Pair, place: int, *, target: str) -> Picture:
+def pair_picture(effect: ShownFeature, pair: FeaturePair, place: int, *, target: str) -> Picture:
     """Return the heatmap of a pair of features."""
     figure, [axes] = _small_figure(2.7)
     axes.grid(visible=False)

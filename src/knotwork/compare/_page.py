@@ -12,11 +12,12 @@ import pandas as pd
 
 from knotwork._files import write_atomically
 from knotwork.compare import _figures as figures
-from knotwork.compare._effects import ROWS_AVERAGED, Effect, numbers_by_name
+from knotwork.compare._effects import ShownFeature, numbers_by_name
 from knotwork.compare._scoring import Scored
 from knotwork.compare._source import Source
 from knotwork.compare._verdict import HOW, RankedRow, Ranking, significant
 from knotwork.encoders._choice import FeatureChoice
+from knotwork.estimators._explanations import MOST_ROWS
 from knotwork.report._page import Picture, page_template, shown_picture
 from knotwork.report._style import DARK, LIGHT
 from knotwork.report._tables import Cell, ReportTable
@@ -94,7 +95,7 @@ def write_page(
     path: Path,
     ranking: Ranking,
     *,
-    effects: Sequence[Effect],
+    effects: Sequence[ShownFeature],
     n_features: int,
     task: str,
     target: str,
@@ -133,7 +134,7 @@ def write_page(
         features=_folded(features),
         features_words=_features_words(len(effects), n_features),
         how=HOW,
-        n_averaged=ROWS_AVERAGED,
+        n_averaged=MOST_ROWS,
         light=LIGHT,
         dark=DARK,
         knotwork_version=version("knotwork"),
@@ -248,7 +249,7 @@ def _features_words(n_shown: int, n_features: int) -> str:
         f"{which}, the most important first (by the increase of the loss when a column is shuffled). Top: mean "
         "prediction of the saved model by the value of the feature, on the same scale for all features; thin lines are "
         "single rows. Middle: knots of each placement and of a network of the model. Bottom: distribution of the "
-        "values. The outermost half per cent of the values at each end is not shown. Where the mean is flat but the "
+        "values. The outermost per cent of the values at each end is not shown. Where the mean is flat but the "
         "lines are not, a heatmap shows the other feature that explains most of it."
     )
 

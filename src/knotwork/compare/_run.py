@@ -328,7 +328,7 @@ class ComparisonRun:
         # An effort plans for an idle machine: on a busy one, it plans for less time than it has.
         planned = None if seconds is None else rounds.availability * seconds
         estimator = self._model(source.task, str(ranking.encoding.candidate), planned)
-        preparation = prepare(settings_of(estimator), rows.features, rows.labels)  # the folds are used below
+        preparation = prepare(settings_of(estimator), rows.read, rows.labels)  # the folds are used below
         config = replace(preparation.config, time_limit=seconds)
         preparation = replace(preparation, config=config, target_name=source.target_name)
         fit = combine(preparation, train(preparation, began))
@@ -347,11 +347,11 @@ class ComparisonRun:
             if predictions is not None:
                 predictions = predictions[np.isin(places, rounds.compared.features.index)]
             ranking, gain = self._rank_ensemble(ranking, rounds, model, predictions, seconds=taken)
-        has_figures = self._has_time_for_importances(fit)
-        if not has_figures:
+        drawn = (fit, rows) if self._has_time_for_importances(fit) else None
+        if drawn is None:
             fitted(model, replace(fit, held=None))
             self._note("Importances and figures of features are skipped, because so many columns would take too long.")
-        return SavedModel(model, self._save(model), gain, ranking, has_figures)
+        return SavedModel(model, self._save(model), gain, ranking, drawn)
 
     def _has_time_for_importances(self, fit: FittedModel) -> bool:
         """Return whether every column can be shuffled in the time that is left."""
@@ -414,13 +414,12 @@ class ComparisonRun:
     def _write(self, source: Source, rounds: Rounds, final: "SavedModel", warnings: list[str]) -> Path:
         """Write the page and the tables."""
         n_features, effects, ranking = source.features.shape[1], [], final.ranking
-        if final.has_figures:
+        if final.drawn is not None:
             # Figures may take most of the remaining time; the page itself needs some.
             deadline = time.perf_counter() + max(0.6 * self.left, 1.0)
             encoding = ranking.encoding.candidate
             size = (encoding.size if isinstance(encoding, Encoding) else None) or 15
-            drawn = replace(source, features=source.features[list(final.model.columns_.names)])
-            effects = list(feature_effects(final.model, drawn, size=size, deadline=deadline))
+            effects = list(feature_effects(*final.drawn, size=size, deadline=deadline))
         n_networks = sum(len(row.epochs) for row in rounds.networks)
         texts = {
             "failed": [str(row.candidate) for row in rounds.networks if not row.is_finite],
@@ -455,16 +454,16 @@ class ComparisonRun:
 
 @dataclass(frozen=True, eq=False)
 class SavedModel:
-    """The saved model, its file, what it gains, the ranking with it, and whether its features can be drawn.
+    """The saved model, its file, what it gains, the ranking with it, and what its features are drawn from.
 
-    After Ctrl-C there is no model.
+    After Ctrl-C there is no model; with many columns there may be no time to draw them.
     """
 
     model: Any
     path: Path | None
     gain: str
     ranking: Ranking
-    has_figures: bool = False
+    drawn: tuple[FittedModel, Source] | None = None
 
 
 def _final_places(source: Source, compared: Source, n_rows: int, *, seed: int) -> npt.NDArray[np.int64]:

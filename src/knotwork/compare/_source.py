@@ -72,10 +72,14 @@ class Source:
         Whether the target of the sample is constant, or lacks a class, is not checked: only tables with many rows are
         sampled.
         """
+        return self if n_rows >= self.n_rows else self.take(self.places(n_rows, seed=seed))
+
+    def places(self, n_rows: int, *, seed: int) -> npt.NDArray[np.int64]:
+        """Return the places of random rows, as of `draw`."""
         if n_rows >= self.n_rows:
-            return self
+            return np.arange(self.n_rows)
         codes = self.target if self.task == "classification" else None
-        return self.take(draw_rows(self.n_rows, n_rows, labels=codes, seed=seed))
+        return draw_rows(self.n_rows, n_rows, labels=codes, seed=seed)
 
     def take(self, rows: npt.NDArray[np.int64]) -> "Source":
         """Return some rows; `classes` stays complete, so that codes mean the same in the sample."""

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from knotwork.estimators._model import FittedModel
 
 __all__ = [
-    "Contributions", "FeatureEffect", "TableFunction", "column_pictures", "contributions", "effects", "plot_effects",
-    "plot_history", "table_function",
+    "MOST_ROWS", "OUTERMOST", "Contributions", "FeatureEffect", "TableFunction", "averaged_rows", "column_effect",
+    "column_pictures", "contributions", "effects", "plot_effects", "plot_history", "representatives", "responses_at",
+    "table_function",
 ]  # fmt: skip
 
 Floats = npt.NDArray[np.float64]
@@ -43,8 +44,11 @@ MOST_LINES = 40
 MOST_PANELS = 9
 """Columns in a plot, unless they are named."""
 
-ROWS_AT_ONCE = 1 << 16
-"""Rows of one call of the networks."""
+OUTERMOST = 0.01
+"""Share of the rows at either end of a column at whose values no effect is computed: they say little."""
+
+ROWS_AT_ONCE, NUMBERS_AT_ONCE = 1 << 16, 1 << 24
+"""Rows of one call of the networks, and numbers of a table whose rows are repeated for it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +67,8 @@ class FeatureEffect:
         The same for single rows (individual conditional expectation).
     outputs : list of str
         Names of the outputs: classes, or targets.
+    entries : ndarray of shape (k, width)
+        The same values as networks take them: several numbers of a date, the code of a category.
     """
 
     name: Any
@@ -70,6 +76,7 @@ class FeatureEffect:
     mean: Floats
     lines: Floats
     outputs: list[str]
+    entries: npt.NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,11 +103,17 @@ def effects(
 ) -> list[FeatureEffect]:
     """Return the effects of columns on predictions; see `TabularRegressor.effects`."""
     check_int(n_points, "n_points", minimum=2)
-    table = model.columns.read(X)
-    places = _places(model, columns)
-    rows = check_random_state(seed).permutation(len(table.numbers))[:MOST_ROWS]
-    averaged = table.take(rows)
-    return [_effect(model, table, averaged, place, n_points) for place in places]
+    table, spans = model.columns.read(X), model.columns.spans
+    rows = averaged_rows(table, seed)
+    return [
+        column_effect(model, rows, place, representatives(table.values(spans[place]), spans[place], n_points))
+        for place in _places(model, columns)
+    ]
+
+
+def averaged_rows(table: CodedTable, seed: Any = 0) -> CodedTable:
+    """Return the rows of a table whose predictions effects average."""
+    return table.take(check_random_state(seed).permutation(table.n_rows)[:MOST_ROWS])
 
 
 def _places(model: "FittedModel", columns: Sequence[Any] | None) -> list[int]:
@@ -116,33 +129,54 @@ def _places(model: "FittedModel", columns: Sequence[Any] | None) -> list[int]:
     return [names.index(name) for name in columns]
 
 
-def _effect(model: "FittedModel", table: CodedTable, averaged: CodedTable, place: int, n_points: int) -> FeatureEffect:
+def column_effect(model: "FittedModel", rows: CodedTable, place: int, entries: npt.NDArray[Any]) -> FeatureEffect:
+    """Return the effect of the column at a place, averaged over rows; `entries` are values of `representatives`."""
     columns = model.columns
-    span = columns.spans[place]
-    entries = table.values(span)
-    first, values = _representatives(entries[:, 0], span.field, n_points)
+    span, values = columns.spans[place], entries[:, 0]
     if span.field == "codes":
         labels = ["missing or new", *columns[place].categories]
         values = np.array([labels[code] for code in values.tolist()], dtype=object)
-    lines = np.stack([_responses(model, averaged.with_values(span, entries[row])) for row in first], axis=1)
-    return FeatureEffect(columns.labels[place], values, lines.mean(axis=0), lines, model.response_names)
+    lines = responses_at(model, rows, [(span, entries)])
+    return FeatureEffect(columns.labels[place], values, lines.mean(axis=0), lines, model.response_names, entries)
 
 
-def _representatives(column: npt.NDArray[Any], field: str, n_points: int) -> tuple[list[int], npt.NDArray[Any]]:
-    """Return rows whose values cover those of a column, and these values."""
-    known = np.flatnonzero(~np.isnan(column)) if field == "numbers" else np.arange(len(column))
+def representatives(entries: npt.NDArray[Any], span: Span, n_points: int) -> npt.NDArray[Any]:
+    """Return values that cover those of a column, of shape (k, width): each is that of a row.
+
+    Numbers are at most `n_points` quantiles, between which equal numbers of rows lie; of a date, quantiles of its first
+    number. Categories are the most frequent ones.
+    """
+    column = entries[:, 0]
+    known = np.flatnonzero(~np.isnan(column)) if span.field == "numbers" else np.arange(len(column))
     if not len(known):
-        return [0], column[:1]
+        return entries[:1]
     distinct, first, counts = np.unique(column[known], return_index=True, return_counts=True)
-    if field == "codes":
+    if span.field == "codes":
         chosen = np.argsort(-counts, kind="stable")[:MOST_CATEGORIES]
     elif len(distinct) <= n_points:
         chosen = np.arange(len(distinct))
     else:
         shares = (np.cumsum(counts) - 0.5 * counts) / counts.sum()
-        levels = np.linspace(0.01, 0.99, n_points)  # the outermost rows say little
+        levels = np.linspace(OUTERMOST, 1.0 - OUTERMOST, n_points)
         chosen = np.unique(np.searchsorted(shares, levels).clip(max=len(distinct) - 1))
-    return known[first[chosen]].tolist(), distinct[chosen]
+    return entries[known[first[chosen]]]
+
+
+def responses_at(model: "FittedModel", rows: CodedTable, settings: Sequence[tuple[Span, npt.NDArray[Any]]]) -> Floats:
+    """Return predictions or probabilities for rows whose columns are set to each of k values, (n, k, n_outputs).
+
+    `settings` has k values of each column, of shape (k, width).
+    """
+    n_rows, n_values = rows.n_rows, len(settings[0][1])
+    at_once = max(NUMBERS_AT_ONCE // max(n_rows * (rows.numbers.shape[1] + rows.codes.shape[1]), 1), 1)
+    parts = []
+    for start in range(0, n_values, at_once):
+        chosen = slice(start, min(start + at_once, n_values))
+        repeated = rows.take(np.tile(np.arange(n_rows), chosen.stop - start))
+        for span, values in settings:
+            repeated = repeated.with_values(span, np.repeat(values[chosen], n_rows, axis=0))
+        parts.append(_responses(model, repeated).reshape(chosen.stop - start, n_rows, -1))
+    return np.concatenate(parts).swapaxes(0, 1)
 
 
 def _responses(model: "FittedModel", table: CodedTable) -> Floats:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from knotwork._checks import argument_error, type_error, warn_user
-from knotwork._preparation.columns import CodedTable, Columns
+from knotwork._preparation.columns import CodedTable, Columns, ReadTable
 from knotwork._preparation.members import PreparedTable
 from knotwork._preparation.targets import target_name
 from knotwork._preparation.validation import Holdout, group_codes
@@ -175,9 +175,13 @@ def prepare(
     groups: Any = None,
     before: FittedModel | None = None,
 ) -> Preparation:
-    """Read a table in memory, divide its rows, and return what is trained; parameters as in `fit_model`."""
+    """Read a table in memory, divide its rows, and return what is trained; parameters as in `fit_model`.
+
+    X may be a `ReadTable` as well, a table that was read before.
+    """
     check_given(settings, X_val, y_val, groups)
-    columns, table = Columns.learn(X, settings.categorical, dates=settings.dates)
+    read = X if isinstance(X, ReadTable) else Columns.learn(X, settings.categorical, dates=settings.dates)
+    columns, table = read
     given = None if X_val is None else (columns.read(X_val), y_val)
     task, data, holdout = _training_table(settings, table, y, sample_weight, columns.cardinalities, given=given)
     columns = columns.with_copies(CodedTable(data.numbers, data.codes), data.target)
