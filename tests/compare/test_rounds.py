@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from knotwork.compare import _rounds as rounds_of
-from knotwork.compare._budget import Schedule
+from knotwork.compare._budget import ComparisonSchedule
 from knotwork.compare._options import CompareOptions
 from knotwork.compare._rounds import Rounds, most_related
 from knotwork.compare._source import read_source
@@ -16,7 +16,7 @@ from knotwork.encoders import Encoding
 from tests.compare.cases import write_flats
 
 STD, BINS, SPLINE = Encoding("Std", None), Encoding("PLE", 6), Encoding("BS-Q", 6)
-SCHEDULE = Schedule((STD, BINS), 2, 120, 2, seconds=60.0, costs={6: 1.0})
+SCHEDULE = ComparisonSchedule((STD, BINS), 2, 120, 2, seconds=60.0, costs={6: 1.0})
 
 
 @pytest.fixture

@@ -19,7 +19,15 @@ from knotwork.training._engine import network_products, train
 from knotwork.training._members import Member
 from knotwork.training._progress import EpochReport
 
-__all__ = ["Schedule", "Speed", "make_schedule", "measure_speed", "refit_rows", "report_seconds", "unlimited_schedule"]
+__all__ = [
+    "ComparisonSchedule",
+    "Speed",
+    "make_schedule",
+    "measure_speed",
+    "refit_rows",
+    "report_seconds",
+    "unlimited_schedule",
+]
 
 DEFAULT_FOLDS, FEWEST_FOLDS = 5, 3
 
@@ -170,7 +178,7 @@ def _step_seconds(
 
 
 @dataclass(frozen=True)
-class Schedule:
+class ComparisonSchedule:
     """What is trained.
 
     Seconds are for the comparison, the final model and the report; None without a budget. `costs` has the seconds of
@@ -229,10 +237,10 @@ class Schedule:
         return lines
 
 
-def unlimited_schedule(candidates: Sequence[Encoding], *, folds: int | None, n_rows: int) -> Schedule:
+def unlimited_schedule(candidates: Sequence[Encoding], *, folds: int | None, n_rows: int) -> ComparisonSchedule:
     """Return the schedule without a budget: all candidates on all rows, until early stopping."""
     costs = {size: float(len(group)) for size, group in groups_of(candidates).items()}
-    return Schedule(tuple(candidates), folds or DEFAULT_FOLDS, n_rows, MOST_EPOCHS, costs=costs)
+    return ComparisonSchedule(tuple(candidates), folds or DEFAULT_FOLDS, n_rows, MOST_EPOCHS, costs=costs)
 
 
 def report_seconds(budget: float, availability: float = 1.0) -> float:
@@ -252,7 +260,7 @@ def make_schedule(
     final: float | None = None,
     availability: float = 1.0,
     n_columns: int = 1,
-) -> Schedule:
+) -> ComparisonSchedule:
     """Choose what fits into the time.
 
     Rows are reduced first, because 10,000 of them suffice to distinguish encodings; then the less promising candidates
@@ -321,7 +329,7 @@ def _schedule(
     seconds: float,
     refit: float,
     report: float,
-) -> Schedule:
+) -> ComparisonSchedule:
     """Return a schedule with as many epochs as the time allows."""
     once, epoch = (_seconds(speed, candidates, folds, n_rows, epochs) for epochs in (0, 1))
     epochs = int(((1 - BASELINE_SHARE) * seconds - once) / max(epoch - once, 1e-9))
@@ -329,7 +337,7 @@ def _schedule(
     costs = {
         size: _seconds(speed, group, folds, n_rows, epochs, size=size) for size, group in groups_of(candidates).items()
     }
-    return Schedule(tuple(candidates), folds, n_rows, epochs, seconds, refit, report, costs)
+    return ComparisonSchedule(tuple(candidates), folds, n_rows, epochs, seconds, refit, report, costs)
 
 
 def _seconds(

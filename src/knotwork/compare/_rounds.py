@@ -13,7 +13,7 @@ import torch
 from knotwork._preparation.columns import Role
 from knotwork._preparation.members import PreparedTable
 from knotwork.compare._baselines import score_baselines
-from knotwork.compare._budget import BASELINE_SHARE, GOOD_ROWS, MOST_EPOCHS, Schedule
+from knotwork.compare._budget import BASELINE_SHARE, GOOD_ROWS, MOST_EPOCHS, ComparisonSchedule
 from knotwork.compare._options import CompareOptions
 from knotwork.compare._scoring import (
     CrossValidation,
@@ -77,7 +77,7 @@ class Rounds:
     progress: Progress | None
     note: Callable[[str], None]
     deadline: float = math.inf
-    schedule: Schedule = field(init=False)
+    schedule: ComparisonSchedule = field(init=False)
     compared: Source = field(init=False)
     partitions: list[PreparedTable] = field(default_factory=list)
     baselines: list[Scored] = field(default_factory=list)
@@ -101,14 +101,14 @@ class Rounds:
         ratio = 1 / (self.schedule.folds - 1)  # test rows of a fold to its other rows
         return rank_candidates([*self.scored, *others], task=self.source.task, naive=naive, test_to_train=ratio)
 
-    def run(self, schedule: Schedule) -> None:
+    def run(self, schedule: ComparisonSchedule) -> None:
         """Cross-validate as planned, and extend it while time is left; Ctrl-C raises KeyboardInterrupt."""
         self._round(schedule)
         if math.isfinite(self.deadline):
             while self._extend():
                 pass
 
-    def _round(self, schedule: Schedule) -> None:
+    def _round(self, schedule: ComparisonSchedule) -> None:
         """Compare the candidates and baselines of a schedule; the results replace those of earlier rounds."""
         began = time.perf_counter()
         compared = most_related(self.source.draw(schedule.n_rows, seed=self.options.seed), schedule.column_share)
@@ -158,7 +158,7 @@ class Rounds:
         repeats = len(self.partitions) < MOST_REPETITIONS and possible * len(self.partitions) > 1
         return repeats and self._repeat()
 
-    def _again(self, schedule: Schedule) -> bool:
+    def _again(self, schedule: ComparisonSchedule) -> bool:
         """Compare once more, with more rows or columns."""
         columns = "" if schedule.column_share == 1 else f" and {100 * schedule.column_share:.0f} % of the columns"
         self.note(f"Time is left, so the comparison is made again with {schedule.n_rows:,} rows{columns}.")

@@ -18,7 +18,7 @@ from knotwork._checks import argument_error
 from knotwork._files import check_writable
 from knotwork._preparation.columns import Role
 from knotwork.compare._budget import (
-    Schedule,
+    ComparisonSchedule,
     make_schedule,
     measure_speed,
     refit_rows,
@@ -79,7 +79,7 @@ class Comparison:
     ----------
     ranking : Ranking
         Encodings, baselines and the saved ensemble in order, and the recommendation in sentences.
-    schedule : Schedule
+    schedule : ComparisonSchedule
         What was trained: candidates, folds, rows and epochs.
     task : {"regression", "classification"}
         The task.
@@ -108,7 +108,7 @@ class Comparison:
     """
 
     ranking: Ranking
-    schedule: Schedule
+    schedule: ComparisonSchedule
     task: str
     model: Any
     model_path: Path | None
@@ -263,7 +263,7 @@ class ComparisonRun:
             self.notes.append(line)
             self.say(line)
 
-    def _schedule(self, source: Source, candidates: list[Encoding], counts: tuple[int, ...]) -> Schedule:
+    def _schedule(self, source: Source, candidates: list[Encoding], counts: tuple[int, ...]) -> ComparisonSchedule:
         """Choose what is trained, and report it."""
         options, network = self.options, self.options.network
         if options.time_budget is None:
