@@ -9,7 +9,8 @@ import torch
 from torch import nn
 
 from knotwork._kernels.dropout import row_order
-from knotwork._kernels.encoding import AFFINE, breaks_from_widths, rows_formula, spacing_penalty, widths_from_logits
+from knotwork._kernels.encoding import breaks_from_widths, rows_formula, spacing_penalty, widths_from_logits
+from knotwork.basis._families import Functions
 from knotwork.encoders import Embedding
 from knotwork.nn._backbones import FTTransformerConfig, MLPConfig, RealMLPConfig, ResNetConfig, TabMConfig
 from knotwork.training._config import TrainingConfig
@@ -74,7 +75,7 @@ class PlainEncoding(nn.Module):
             if self.phases is not None:
                 return torch.cos(angles + self.phases), torch.zeros(())
             return torch.cat([angles.cos(), angles.sin()], dim=-1)[..., : self.size], torch.zeros(())
-        if self.parts[0].kind == AFFINE:
+        if self.parts[0].kind == Functions.AFFINE:
             return x[..., None], torch.zeros(())
         breaks, penalty = self.breaks, torch.zeros(())
         if self.logits is not None:

@@ -94,6 +94,7 @@ def _learn(rows: Mapping[str, torch.Tensor], family: str, size: int) -> list[npt
         layer = SplineEncoding(n_columns, size, family=family)
     else:
         layer = PiecewiseLinearEncoding(n_columns, size)
+    assert layer.logits is not None
     # The optimiser of the engine, with columns as members: that of torch takes a second to import.
     optimiser, every = AdamW([layer.logits], decays=[0.0], groups=[0]), torch.ones(n_columns, dtype=torch.bool)
     kept = [layer.interior_knots()]

@@ -1,31 +1,28 @@
 """Layers that encode numerical features by splines or ramps, with knots that are fixed or learned."""
 
 import warnings
-from abc import ABC
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Self, final
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from knotwork._checks import argument_error, check_bool, check_choice, check_int, listed, type_error
 from knotwork._kernels.dispatch import is_transformed
 from knotwork._kernels.encoding import (
     Encoded,
-    Knots,
     Layout,
     StackPart,
     encode,
     into_unit,
-    logits_from_knots,
     spacing_penalty,
     widths_from_logits,
 )
 from knotwork.basis import FAMILIES
 from knotwork.basis._families import Functions, family_name
-from knotwork.nn._stack import scaled_knots, separated
+from knotwork.nn._knot_encoding import KnotEncoding, scaled_knots, separated
 
 __all__ = ["PiecewiseLinearEncoding", "SplineEncoding", "scaled_knots_of"]
 
@@ -47,14 +44,10 @@ class _Penalty(NamedTuple):
     epsilon: float
 
 
-class _Encoding(nn.Module, ABC):
+class _Encoding(KnotEncoding):
     """Common part of the two layers: knots, scaling, missing values, and the forward pass."""
 
-    n_knots: Tensor
-    breaks: Tensor
     _penalty: _Penalty | None
-    low: Tensor | None
-    scale: Tensor | None
 
     def __init__(
         self,
@@ -75,24 +68,17 @@ class _Encoding(nn.Module, ABC):
         self.sizes = _check_sizes(size, self.n_features, smallest=layout.smallest)
         self.size = max(self.sizes)
         self.learnable = check_bool(learnable, "learnable")
-        self.min_spacing = _check_spacing(min_spacing, self.size - layout.smallest + 1)
+        spacing = _check_spacing(min_spacing, self.size - layout.smallest + 1)
         self.missing = check_choice(missing, "missing", MISSING)
         n_knots = [size - layout.smallest for size in self.sizes]
         counts = torch.tensor(n_knots, dtype=torch.int32)
-        self.register_buffer("n_knots", counts if n_members is None else counts.repeat(n_members, 1))
+        counts = counts if n_members is None else counts.repeat(n_members, 1)
         breaks = _initial_breaks(knots, n_knots, self.n_members)
-        if self.learnable:
-            logits = logits_from_knots(breaks, self.n_knots, self.min_spacing)
-            self.logits = nn.Parameter(logits.to(torch.get_default_dtype()))
-        else:
-            self.register_buffer("breaks", separated(breaks, n_knots).to(torch.get_default_dtype()))
-        lead = () if n_members is None else (n_members,)
-        widths = (
-            torch.zeros(*lead, self.n_features, self.size) if learnable and layout.kind == Functions.RADIAL else None
-        )
-        self.log_widths = None if widths is None else nn.Parameter(widths)
-        vectors = torch.zeros(*lead, self.n_features, self.size) if missing == "learned" else None
-        self.missing_vectors = None if vectors is None else nn.Parameter(vectors)
+        breaks = breaks if self.learnable else separated(breaks, n_knots)
+        dtype = torch.get_default_dtype()
+        self._add_knots(breaks, counts, learned=self.learnable, min_spacing=spacing, dtype=dtype)
+        self.log_widths = self._zeros(self.size) if learnable and layout.kind == Functions.RADIAL else None
+        self.missing_vectors = self._zeros(self.size) if missing == "learned" else None
         self.register_buffer("low", None)
         self.register_buffer("scale", None)
         groups = 1 if self.n_members is None else self.n_members
@@ -144,21 +130,18 @@ class _Encoding(nn.Module, ABC):
 
     def widths(self) -> Tensor:
         """Return the widths of the intervals between knots, which sum to one, padded with zeros."""
-        if self.learnable:
-            return widths_from_logits(_at_least_float32(self.logits), self.n_knots, self.min_spacing)
-        return torch.diff(_at_least_float32(self.breaks), dim=-1)
+        _, breaks, logits, *_ = self._knots(self._epsilon)
+        if logits is not None:
+            return widths_from_logits(logits, self.n_knots, self.min_spacing)
+        assert breaks is not None
+        return torch.diff(breaks, dim=-1)
 
     def interior_knots(self) -> Tensor:
         """Return the interior knots in the units of the input, of shape (..., n_features, K).
 
         Features with fewer knots than others are padded with NaN.
         """
-        breaks = self.grouped_breaks().detach()
-        knots = (breaks if self.n_members is not None else breaks[0])[..., 1:-1].clone()
-        knots[torch.arange(knots.shape[-1], device=knots.device) >= self.n_knots[..., None]] = torch.nan
-        if self.low is not None and self.scale is not None:
-            knots = self.low[..., None] + self.scale[..., None] * knots
-        return knots
+        return self._in_units(self._encode(None).breaks.detach())
 
     def spacing_penalty(self, epsilon: float = 1e-6) -> Tensor:
         """Return the mean over features and intervals of ``1 / (width + epsilon)``: one number, or one per member.
@@ -196,9 +179,7 @@ class _Encoding(nn.Module, ABC):
         if self.missing == "indicator":
             encoded = torch.cat([encoded, torch.isnan(values)[..., None].to(encoded.dtype)], dim=-1)
         if self.missing_vectors is not None:
-            vectors = self.missing_vectors[..., : self.size].to(encoded.dtype)
-            vectors = vectors if self.n_members is None else vectors[:, None]
-            encoded = torch.where(torch.isnan(values)[..., None], vectors, encoded)
+            encoded = self._with_missing(values, encoded, self.missing_vectors[..., : self.size])
         return encoded if values.shape == x.shape else encoded.reshape(*x.shape, encoded.shape[-1])
 
     def _encode(self, values: Tensor | None) -> Encoded:
@@ -208,13 +189,12 @@ class _Encoding(nn.Module, ABC):
             # The graph of the last step is released before anything of this step is built: while it lives, torch reuses
             # its gradient node of the logits, which belongs to another stream when a CUDA graph is captured.
             self._store(None)
-        knots, parts = self._knots(), () if values is None else self._parts
+        knots = self._knots(self._epsilon)
         if values is None:
-            lead = () if self.n_members is None else (self.n_members,)
-            values = self.n_knots.new_empty(*lead, 0, self.n_features, dtype=torch.float32)
-        encoded = encode(values, knots, parts, size=self.size, dtype=self._output_type(values))
-        if parts and encoded.penalty is not None and not traced:
-            logits = self.logits
+            return self._without_rows(knots, self.size)
+        encoded = encode(values, knots, self._parts, size=self.size, dtype=self._output_type(values))
+        logits = self.logits
+        if encoded.penalty is not None and logits is not None and not traced:
             self._store(_Penalty(encoded.penalty, logits, logits._version, self._epsilon))
         return encoded
 
@@ -225,8 +205,8 @@ class _Encoding(nn.Module, ABC):
         """Return whether computing the penalty now would give the same value and gradient."""
         if torch.compiler.is_compiling() or is_transformed():
             return False
-        unchanged = stored.logits is self.logits and stored.version == self.logits._version
-        with_grad = torch.is_grad_enabled() and self.logits.requires_grad
+        unchanged = stored.logits is self.logits and stored.version == stored.logits._version
+        with_grad = torch.is_grad_enabled() and stored.logits.requires_grad
         return unchanged and stored.epsilon == self._epsilon and stored.values.requires_grad == with_grad
 
     def _apply(self, fn: Any, recurse: bool = True) -> Self:
@@ -236,13 +216,6 @@ class _Encoding(nn.Module, ABC):
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_penalty": None}  # it belongs to a graph, which cannot be copied
-
-    def _knots(self) -> Knots:
-        if not self.learnable:
-            return Knots(self.n_knots, _at_least_float32(self.breaks))
-        logits = _at_least_float32(self.logits)
-        widths = None if self.log_widths is None else _at_least_float32(self.log_widths)
-        return Knots(self.n_knots, None, logits, None, self.min_spacing, self._epsilon, widths)
 
     def grouped_breaks(self) -> Tensor:
         """Return ``[0, knots, 1]`` of shape (members or 1, n_features, K + 2), differentiable."""
@@ -262,8 +235,7 @@ class _Encoding(nn.Module, ABC):
         self._check_input(x)
         values = x if self.n_members is None else x.reshape(self.n_members, -1, self.n_features)
         if self.low is not None and self.scale is not None:
-            low, scale = (self.low, self.scale) if self.n_members is None else (self.low[:, None], self.scale[:, None])
-            values = (values - low) / scale
+            values = self._on_range(values)
         elif not self.layout.is_cyclic:
             self._inspect(values)
         return into_unit(values) if self.layout.is_cyclic else values
@@ -305,7 +277,9 @@ class _Encoding(nn.Module, ABC):
     def _output_type(self, x: Tensor) -> torch.dtype:
         if torch.is_autocast_enabled(x.device.type):
             return torch.get_autocast_dtype(x.device.type)
-        return self.logits.dtype if self.learnable else self.breaks.dtype
+        given = self.breaks if self.logits is None else self.logits
+        assert given is not None
+        return given.dtype
 
     def _check_input(self, x: Tensor) -> None:
         if not isinstance(x, Tensor) or not x.is_floating_point():
@@ -520,7 +494,3 @@ def _float64(values: npt.ArrayLike | Tensor) -> Tensor:
     if isinstance(values, Tensor):
         return values.detach().double().cpu()
     return torch.from_numpy(np.array(values, dtype=np.float64))
-
-
-def _at_least_float32(tensor: Tensor) -> Tensor:
-    return tensor if tensor.dtype == torch.float64 else tensor.float()

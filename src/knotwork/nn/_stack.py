@@ -13,7 +13,6 @@ from torch import Tensor, nn
 
 from knotwork._checks import argument_error
 from knotwork._kernels.encoding import (
-    Encoded,
     Knots,
     Layout,
     StackPart,
@@ -25,20 +24,17 @@ from knotwork._kernels.encoding import (
 )
 from knotwork.basis._blocks import AffineBlock, BasisBlock, Block, PeriodicBlock
 from knotwork.basis._families import FAMILIES, Functions, family_name
+from knotwork.nn._knot_encoding import KnotEncoding, scaled_knots, separated
 from knotwork.nn._linear import make_draw
 from knotwork.nn._periodic import periodic_rows, smoothly_clipped
 
-__all__ = ["FARTHEST", "WAVES", "FunctionKind", "StackEncoding", "StackLayout", "kind_of", "scaled_knots", "separated"]
+__all__ = ["FARTHEST", "WAVES", "FunctionKind", "StackEncoding", "StackLayout", "kind_of"]
 
 LARGEST = 1e30
 """Largest range of a feature in the units of the table, and one over the smallest: limits of float32."""
 
 FARTHEST = 1e15
 """Limit of scaled values: networks square values that are only scaled, and float32 must not overflow."""
-
-MIN_FIXED_SPACING = 1e-6
-"""Smallest distance of fixed knots, as a share of the range: float32 cannot resolve much smaller ones."""
-
 
 WAVES = (Functions.PERIODIC, Functions.COSINE)
 """Kinds of functions that have frequencies."""
@@ -104,7 +100,7 @@ class StackLayout:
 
 
 @final
-class StackEncoding(nn.Module):
+class StackEncoding(KnotEncoding):
     """Encode the features of every member by its own functions, knots and ranges; missing values by zeros, or learned.
 
     Parameters
@@ -134,10 +130,9 @@ class StackEncoding(nn.Module):
     """
 
     breaks: Tensor
-    n_knots: Tensor
+    learned: Tensor
     low: Tensor
     scale: Tensor
-    learned: Tensor
     smooth: Tensor | None
     sigma: Tensor | None
     has_range: Tensor
@@ -154,19 +149,15 @@ class StackEncoding(nn.Module):
         with_phases = any(part.kind == Functions.COSINE for part in layout.parts)
         self.frequencies = nn.Parameter(torch.zeros(shape)) if layout.waves else None
         self.phases = nn.Parameter(torch.zeros(shape)) if with_phases else None
-        has_widths = any(part.kind == Functions.RADIAL for part in layout.parts)
-        self.log_widths = nn.Parameter(torch.zeros(*low.shape, layout.size)) if has_widths else None
-        vectors = torch.zeros(*low.shape, layout.size) if learned_missing else None
-        self.missing = None if vectors is None else nn.Parameter(vectors)
-        own_columns = None if vectors is None else _own_columns(layout, n_knots)
+        self._add_knots(breaks, n_knots, learned=learned, min_spacing=layout.min_spacing, dtype=torch.float32)
+        self.log_widths = (
+            self._zeros(layout.size) if any(part.kind == Functions.RADIAL for part in layout.parts) else None
+        )
+        self.missing = self._zeros(layout.size) if learned_missing else None
+        own_columns = _own_columns(layout, n_knots) if learned_missing else None
         self.register_buffer("own_columns", own_columns, persistent=False)
-        logits = logits_from_knots(breaks.double(), n_knots, layout.min_spacing) if bool(learned.any()) else None
-        self.logits = None if logits is None else nn.Parameter(logits.float())
-        self.register_buffer("breaks", breaks.float())
-        self.register_buffer("n_knots", n_knots)
         self.register_buffer("low", low.float())
         self.register_buffer("scale", scale.float())
-        self.register_buffer("learned", learned)
         self.register_buffer("smooth", smooth)
         without_range = [part for part in layout.parts if part.kind in (Functions.AFFINE, *WAVES)]
         cyclic = [part for part in layout.parts if _is_cyclic(part)]
@@ -248,7 +239,7 @@ class StackEncoding(nn.Module):
 
     def scaled(self, x: Tensor) -> Tensor:
         """Return values of shape (n_members, batch, n_features) as they are encoded, on the scale of each feature."""
-        values = ((x - self.low[:, None]) / self.scale[:, None]).clamp_(-FARTHEST, FARTHEST)
+        values = self._on_range(x).clamp_(-FARTHEST, FARTHEST)
         if self.cyclic is not None:
             values = torch.where(self.cyclic[:, None], into_unit(values), values)
         return values if self.smooth is None else torch.where(self.smooth[:, None], smoothly_clipped(values), values)
@@ -263,24 +254,21 @@ class StackEncoding(nn.Module):
         """Encode scaled values; results as in `forward`."""
         size, waves = self.layout.size, self.layout.waves
         if len(waves) == 1 and waves[0].features is None and waves[0].stop - waves[0].start == len(values):
-            return self._with_missing(values, self._waves(waves[0], values, dtype)), self._no_penalty()
+            return self._with_learned_missing(values, self._waves(waves[0], values, dtype)), self._no_penalty()
         parts = [part for part in self.layout.parts if part not in waves]
         encoded = encode(values, self._knots(epsilon), parts, size=size, dtype=dtype)
         for part in waves:
             part.write(encoded.values, self._waves(part, values, dtype), axis=2)
-        blocks = self._with_missing(values, encoded.values)
+        blocks = self._with_learned_missing(values, encoded.values)
         return blocks, self._no_penalty() if encoded.penalty is None else encoded.penalty
 
     def missing_vectors(self) -> Tensor | None:
         """Return the vectors of missing values, of shape (n_members, n_features, size); None if none are learned."""
         return None if self.missing is None or self.own_columns is None else self.missing * self.own_columns
 
-    def _with_missing(self, values: Tensor, blocks: Tensor) -> Tensor:
-        """Return blocks with the vectors of missing values in place of zeros."""
+    def _with_learned_missing(self, values: Tensor, blocks: Tensor) -> Tensor:
         vectors = self.missing_vectors()
-        if vectors is None:
-            return blocks
-        return torch.where(torch.isnan(values)[..., None], vectors[:, None].to(blocks.dtype), blocks)
+        return blocks if vectors is None else self._with_missing(values, blocks, vectors)
 
     def _waves(self, part: StackPart, values: Tensor, dtype: torch.dtype) -> Tensor:
         """Return the cosines and sines of a part, padded with zeros."""
@@ -299,12 +287,8 @@ class StackEncoding(nn.Module):
 
     def spacings(self, epsilon: float = 1e-6) -> tuple[Tensor, Tensor]:
         """Return the breaks ``[0, knots, 1]`` of all members and features, and the spacing penalty of every member."""
-        encoded = self._without_rows(self._knots(epsilon))
+        encoded = self._without_rows(self._knots(epsilon), self.layout.size)
         return encoded.breaks, self._no_penalty() if encoded.penalty is None else encoded.penalty
-
-    def _without_rows(self, knots: Knots) -> Encoded:
-        no_rows = self.low.new_empty(len(self.low), 0, self.low.shape[1])
-        return encode(no_rows, knots, (), size=self.layout.size)
 
     @torch.no_grad()
     def settle(self) -> None:
@@ -314,20 +298,16 @@ class StackEncoding(nn.Module):
         """
         if not bool((self.n_knots > 0).any()):
             return
-        spacing = self.layout.min_spacing
+        spacing = self.min_spacing
         logits = logits_from_knots(self.breaks.double(), self.n_knots, spacing).float()
         if self.logits is not None:
             self.logits.copy_(logits)
         everywhere = torch.ones_like(self.learned)
-        computed = self._without_rows(Knots(self.n_knots, self.breaks, logits, everywhere, min_spacing=spacing)).breaks
+        knots = Knots(self.n_knots, self.breaks, logits, everywhere, min_spacing=spacing)
+        computed = self._without_rows(knots, self.layout.size).breaks
         padding = torch.arange(self.breaks.shape[-1] - 1, device=self.breaks.device) > self.n_knots[..., None]
         apart = (padding | (torch.diff(self.breaks, dim=-1) >= spacing)).all(dim=-1)
         self.breaks.copy_(torch.where(apart[..., None], computed, self.breaks))
-
-    def _knots(self, epsilon: float) -> Knots:
-        learned = None if self.logits is None else self.learned
-        spacing = self.layout.min_spacing, epsilon
-        return Knots(self.n_knots, self.breaks, self.logits, learned, *spacing, self.log_widths)
 
     def _no_penalty(self) -> Tensor:
         return torch.zeros(len(self.breaks), device=self.breaks.device)
@@ -341,9 +321,7 @@ class StackEncoding(nn.Module):
 
     def interior_knots(self) -> Tensor:
         """Return the interior knots in the units of the input, of shape (n_members, n_features, K), padded with NaN."""
-        breaks = self.spacings()[0].detach()
-        used = torch.arange(breaks.shape[-1] - 2, device=breaks.device) < self.n_knots[..., None]
-        return torch.where(used, self.low[..., None] + self.scale[..., None] * breaks[..., 1:-1], torch.nan)
+        return self._in_units(self.spacings()[0].detach())
 
 
 def _parts(blocks: Sequence[Sequence[Block]], learnable: Sequence[bool]) -> list[StackPart]:
@@ -385,27 +363,6 @@ def _marked(parts: Iterable[StackPart], shape: Sequence[int]) -> Tensor:
         features = range(shape[1]) if part.features is None else part.features
         out[part.start : part.stop, list(features)] = True
     return out
-
-
-def separated(breaks: Tensor, n_knots: Sequence[int]) -> Tensor:
-    """Move knots that are nearer than `MIN_FIXED_SPACING` apart, no further than needed."""
-    apart = breaks.clone()
-    for feature, count in enumerate(n_knots):
-        steps = MIN_FIXED_SPACING * torch.arange(count + 2, dtype=torch.float64)
-        row = torch.cummax(apart[..., feature, : count + 2] - steps, dim=-1).values + steps
-        row = torch.minimum(row, 1.0 - steps.flip(0))
-        apart[..., feature, 1 : count + 1] = row[..., 1:-1]
-    return apart
-
-
-def scaled_knots(knots: npt.NDArray[np.float64], domain: Sequence[float]) -> npt.NDArray[np.float64]:
-    """Return the knots of one feature on its range scaled to [0, 1], strictly inside."""
-    low, high = domain
-    share = (0.5 * knots - 0.5 * low) / (0.5 * high - 0.5 * low)
-    steps = MIN_FIXED_SPACING * np.arange(1, len(share) + 1)
-    share = np.maximum.accumulate(np.maximum(share, MIN_FIXED_SPACING) - steps) + steps
-    inside: npt.NDArray[np.float64] = np.minimum(share, 1.0 - steps[::-1])
-    return inside
 
 
 def _is_smooth(block: Block) -> bool:
