@@ -5,7 +5,7 @@ import pytest
 from scipy.interpolate import BSpline as ScipySpline
 
 from knotwork._preparation.columns import CodedTable
-from knotwork.additive._terms import Category, Curve, Shape, Surface, without_outliers
+from knotwork.additive._terms import Category, Curve, Shape, Surface
 from knotwork.basis._bspline import local_bsplines
 from knotwork.knots import Column
 
@@ -157,13 +157,3 @@ def test_difficult_columns(values):
     rows = term.combine(term.encode(CodedTable(x[:, None], np.zeros((len(x), 0), dtype=np.int64))))
     assert np.isfinite(rows).all()
     assert all(np.isfinite(penalty).all() for penalty in term.space.penalties)
-
-
-def test_outliers_are_moved_and_nothing_else():
-    x = np.random.default_rng(2).lognormal(size=2000)
-    assert without_outliers(Column.from_values(x)).domain == (x.min(), x.max())
-    moved = without_outliers(Column.from_values(np.concatenate([x, [1e300, -1e300]])))
-    assert -10.0 < moved.domain[0] < x.min() < x.max() < moved.domain[1] < 200.0
-    assert moved.weights.sum() == 2002.0
-    zeros = Column.from_values(np.concatenate([np.zeros(5000), np.arange(10.0)]))  # the median is a quantile of many
-    assert without_outliers(zeros).domain == (0.0, 9.0)

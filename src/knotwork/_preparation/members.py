@@ -21,9 +21,10 @@ from knotwork.encoders._pairs import rank_pairs
 from knotwork.encoders._transformers import SplineEncoder
 from knotwork.knots import PLACEMENTS, Column, Target, complete
 from knotwork.knots._placements import TreePlacement, select_spaced
+from knotwork.knots._usual_range import to_usual_range, usual_range_of
 from knotwork.nn._interactions import InteractionConfig
 from knotwork.training._chunks import FLAGS
-from knotwork.training._members import Member, TrainingTable, to_usual_range, usual_range_of
+from knotwork.training._members import Member, TrainingTable
 
 __all__ = [
     "MISSING",

@@ -21,6 +21,7 @@ from knotwork._tables import check_weights
 from knotwork.additive._effects import AdditiveEffect, Contributions, effects_of, plot
 from knotwork.additive._fitting import Design, Solution, fit_classes, fit_numbers
 from knotwork.additive._terms import (
+    FEW_VALUES,
     MOST_LEVELS,
     SIDE_LEVELS,
     Category,
@@ -29,11 +30,11 @@ from knotwork.additive._terms import (
     Surface,
     Term,
     Ties,
-    without_outliers,
 )
 from knotwork.basis._base import FloatArray
 from knotwork.encoders._pairs import bin_codes, number_of_bins, score_pairs
 from knotwork.knots import Column
+from knotwork.knots._usual_range import without_outliers
 
 __all__ = ["AdditiveClassifier", "AdditiveModel", "AdditiveRegressor"]
 
@@ -324,7 +325,7 @@ class _Fit:
     def __init__(self, model: AdditiveModel, table: CodedTable, responses: FloatArray, weights: FloatArray) -> None:
         self.model, self.table, self.responses, self.weights = model, table, responses, weights
         numbers = [Column.from_values(column, weights, with_rows=False) for column in table.numbers.T]
-        self.numbers = [without_outliers(column) for column in numbers]
+        self.numbers = [without_outliers(each) if len(each.distinct) > FEW_VALUES else each for each in numbers]
         ties = enumerate(map(Ties.from_values, table.numbers.T, numbers))
         self.design = Design([], table, ties={place: each for place, each in ties if each is not None})
         self.names = model.columns_.numerical_names

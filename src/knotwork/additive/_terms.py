@@ -36,7 +36,6 @@ __all__ = [
     "Surface",
     "Term",
     "Ties",
-    "without_outliers",
 ]
 
 FEW_VALUES = 8
@@ -44,10 +43,6 @@ FEW_VALUES = 8
 
 WIDEST_GAP = 1e3
 """Factor between a distance of knots and their typical distance at most: an outlier must not decide on all slopes."""
-
-OUTER, REACH = 0.002, 3.0
-"""Values that lie farther outside of the quantile of this level, and of that on the other side, than so many times its
-distance from the median are outliers: they are moved to this limit."""
 
 MOST_LEVELS, SIDE_LEVELS = 300, 20
 """Categories with their own effect, the most frequent ones, alone and in a surface; the others share one."""
@@ -288,25 +283,6 @@ class Ties(NamedTuple):
         """Return the indicators of the values at some rows."""
         codes = self.codes[rows]
         return Local(codes[:, None], np.ones((len(codes), 1, 1)))
-
-
-def without_outliers(column: Column) -> Column:
-    """Return a column whose outliers are moved to a limit: between them and the last knot a curve would have no shape.
-
-    Examples
-    --------
-    >>> without_outliers(Column.from_values(np.append(np.arange(1001.0), 1e300))).domain
-    (0.0, 2494.492)
-    """
-    if len(column.distinct) <= FEW_VALUES:
-        return column
-    low, middle, high = column.quantiles([OUTER, 0.5, 1.0 - OUTER])
-    with np.errstate(over="ignore"):
-        limits = low - REACH * (middle - low), high + REACH * (high - middle)
-    ends = (limits[0] if low < middle else -np.inf, limits[1] if middle < high else np.inf)
-    if ends[0] <= column.distinct[0] and column.distinct[-1] <= ends[1]:
-        return column
-    return column.clipped(*ends)
 
 
 def _basis(column: Column, size: int) -> BSpline:

@@ -27,7 +27,7 @@ from knotwork.estimators._explanations import (
 from knotwork.estimators._model import FittedModel
 from knotwork.knots import PLACEMENTS
 from knotwork.knots._placements import placement_traits
-from knotwork.training._members import to_usual_range
+from knotwork.knots._usual_range import to_usual_range
 
 __all__ = ["MODEL_KNOTS", "FeaturePair", "ShownFeature", "feature_effects", "numbers_by_name", "ordered_categories"]
 

@@ -11,11 +11,12 @@ from knotwork._preparation.members import PreparedTable
 from knotwork.encoders._choice import FEATURE_CANDIDATES, FeatureChoice, choose_columns
 from knotwork.encoders._methods import Encoding
 from knotwork.estimators._encodings import choose_encodings, propose, with_size
+from knotwork.knots._usual_range import to_usual_range
 from knotwork.nn._backbones import Backbone, MLPConfig, RealMLPConfig, ResNetConfig, TabMConfig
 from knotwork.nn._interactions import InteractionConfig
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import network_products
-from knotwork.training._members import Member, TrainingTable, to_usual_range
+from knotwork.training._members import Member, TrainingTable
 from knotwork.training._objective import Objective
 from knotwork.training._results import History, Trained
 

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from knotwork._checks import argument_error, check_choice
 from knotwork.basis._blocks import Block, Embedding
-from knotwork.knots import TASKS, Column
+from knotwork.knots import TASKS
+from knotwork.knots._usual_range import usual_range
 from knotwork.nn._backbones import Backbone
 from knotwork.nn._interactions import InteractionConfig
 from knotwork.nn._stack import kind_of
@@ -20,13 +21,7 @@ from knotwork.training._config import TrainingConfig
 from knotwork.training._objective import Objective
 from knotwork.training._objectives import USUAL
 
-__all__ = [
-    "Member", "TrainingTable", "column_units", "padded", "planned_rates", "to_usual_range", "usual_range",
-    "usual_range_of",
-]  # fmt: skip
-
-TAIL, FAR = 0.005, 10.0
-"""Share of a column outside of its middle at either end; outliers are farther from it than FAR times its extent."""
+__all__ = ["Member", "TrainingTable", "column_units", "padded", "planned_rates"]
 
 SMALLEST_UNIT = 1e-290
 """Smallest unit of a column: its half and its inverse are normal numbers."""
@@ -180,45 +175,6 @@ class Member:
     def kinds(self) -> tuple[Any, ...]:
         """Kinds of its functions; members of the same kinds are encoded in one pass."""
         return (*(kind_of(block, self.learnable) for block in self.blocks), self.learnable)
-
-
-def usual_range(values: npt.NDArray[np.float64]) -> tuple[float, float]:
-    """Return the smallest and the largest value of a column without its outliers.
-
-    `values` are a column with at least one number, NaN where missing. With s the distance between the ends of the
-    middle 99 % (of few values, all but two at either end), an outlier is farther than ``FAR s`` from them: a typing
-    error, a code for "unknown", a sensor that failed. Within the range, a single one would squeeze all other values
-    into one point. Where s is 0 there are no outliers: the few different values carry the information.
-    """
-    present = values[~np.isnan(values)]
-    tail = max(int(TAIL * len(present)), 2)
-    if len(present) > 2 * tail + 1:
-        ordered = np.partition(present, [tail, len(present) - 1 - tail])
-        low, high = float(ordered[tail]), float(ordered[-1 - tail])
-        reach = FAR * (high - low)  # Python's floats overflow to infinity without a warning
-        if reach > 0.0:
-            present = present[(present >= low - reach) & (present <= high + reach)]
-    return float(present.min()), float(present.max())
-
-
-def usual_range_of(column: Column) -> tuple[float, float]:
-    """Return the `usual_range` of a summary of a column; ``(0, 1)`` without values."""
-    values, totals = column.distinct, np.cumsum(column.weights)
-    if not len(values):
-        return column.domain
-    tail = max(int(TAIL * totals[-1]), 2)
-    if totals[-1] > 2 * tail + 1:
-        low = float(values[np.searchsorted(totals, tail, side="right")])
-        high = float(values[np.searchsorted(totals, totals[-1] - tail)])
-        reach = FAR * (high - low)
-        if reach > 0.0:
-            values = values[(values >= low - reach) & (values <= high + reach)]
-    return float(values[0]), float(values[-1])
-
-
-def to_usual_range(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return a column whose outliers are moved to the ends of its `usual_range`; NaN stays."""
-    return values if np.isnan(values).all() else np.clip(values, *usual_range(values))
 
 
 def column_units(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
