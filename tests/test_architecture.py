@@ -28,6 +28,8 @@ LAYERS = [
     "_files",
     "_model_files",
     "_tables",
+    "_numba",
+    "_loops",
     "basis",
     "_pictures",
     "stats",

@@ -9,15 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knotwork import basis
+from knotwork._numba import Compiled, _with_safe_cache, compiled
 from knotwork.basis import _compiled
 from knotwork.basis._blocks import MIN_SUPPORT, AffineBlock, BasisBlock, make_table
 from knotwork.basis._compiled import (
     COLUMNS_PER_CALL,
     MOST_COUNTED,
     TILE,
-    Compiled,
-    _with_safe_cache,
-    compiled,
     encode_dense,
     encode_sparse,
 )

@@ -11,7 +11,7 @@ from torch import Tensor
 from knotwork._checks import argument_error
 from knotwork._kernels import dispatch
 from knotwork._kernels.dispatch import as_array, over_chunks
-from knotwork.basis._compiled import compiled
+from knotwork._numba import compiled
 
 __all__ = ["AdamW", "AdamWConstants", "Factors", "log_betas", "update_compiled", "update_formula"]
 

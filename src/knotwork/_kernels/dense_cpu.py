@@ -9,8 +9,9 @@ from torch import Tensor
 
 from knotwork._kernels.dispatch import Path, as_array, in_threads, over_chunks
 from knotwork._kernels.encoding import SMALLEST
-from knotwork._kernels.encoding_cpu import ROWS_PER_CHUNK, clip
-from knotwork.basis._compiled import LANES, compiled, half_to
+from knotwork._kernels.encoding_cpu import ROWS_PER_CHUNK, clip, interval_of
+from knotwork._loops import LANES, add_bends, fill_bumps, fill_cubes
+from knotwork._numba import compiled, half_to
 from knotwork.basis._families import Functions
 
 __all__ = ["DENSE"]
@@ -22,23 +23,14 @@ MOST_BITS, MOST_SINGLE_BITS = 1000.0, 72.0
 @compiled(forceinline=True)
 def _place(x, breaks, f, n_knots):
     """Return the interval of x, its place there from 0 to 1, and the width of the interval."""
-    interval = 0
-    for k in range(1, n_knots + 1):
-        interval += breaks[f, k] <= x
+    interval = interval_of(x, breaks, f, n_knots)
     width = breaks[f, interval + 1] - breaks[f, interval]
     return interval, (x - breaks[f, interval]) / width, width
 
 
-@compiled(fastmath={"contract"}, forceinline=True)
-def _add_two(n, left, right, a, b, row):
-    """Write a times one row plus b times another; the loop is vectorised."""
-    for r in range(n):
-        row[r] = a[0] * left[r] + b[0] * right[r]
-
-
 @compiled()
-def _natural(x, breaks, n_knots, bends, a, b, out):
-    """Write the rows of one group; `a` and `b` have one number each, of the type of the bends."""
+def _natural(x, breaks, n_knots, bends, out):
+    """Write the rows of one group."""
     n = min(bends.shape[2], out.shape[2])
     for i in range(x.shape[0]):
         for f in range(x.shape[1]):
@@ -48,8 +40,8 @@ def _natural(x, breaks, n_knots, bends, a, b, out):
                 continue
             interval, u, width = _place(clip(x[i, f]), breaks, f, n_knots[f])
             w, sixth = 1.0 - u, width * width / 6.0
-            a[0], b[0] = sixth * (w * w * w - w), sixth * (u * u * u - u)
-            _add_two(n, bends[f, interval], bends[f, interval + 1], a, b, row)
+            a, b = bends.dtype.type(sixth * (w * w * w - w)), bends.dtype.type(sixth * (u * u * u - u))
+            add_bends(bends[f, interval], bends[f, interval + 1], a, b, row[:n])
             row[n:] = 0.0
             row[interval] += w
             row[interval + 1] += u
@@ -103,29 +95,11 @@ def _natural_backward(x, breaks, n_knots, bends, features, grad, with_knots, a, 
                     breaks_grad[f, interval + 1] += along_width - u * along_u / width
 
 
-@compiled(fastmath={"contract"}, forceinline=True)
-def _fill_bumps(x, centres, factors, values):
-    """Fill ``exp(-(s (x - c))^2)``."""
+@compiled()
+def _radial(x, centres, factors, n_functions, has_bumps, values, out):
+    """Write the rows of one group: into a row of whole vectors first, since a loop over what is left is slow."""
     per_bit = centres.dtype.type(1.4426950408889634)
     most = centres.dtype.type(MOST_SINGLE_BITS if centres.itemsize == 4 else MOST_BITS)
-    for r in range(len(values)):
-        share = (x - centres[r]) * factors[r]
-        power = share * share * per_bit
-        values[r] = half_to(power if power < most else most)
-
-
-@compiled(fastmath={"contract"}, forceinline=True)
-def _fill_cubes(x, centres, values):
-    """Fill ``|x - c|^3``, and x itself in the first column."""
-    for r in range(len(values)):
-        distance = np.abs(x - centres[r])
-        values[r] = distance * distance * distance
-    values[0] = x
-
-
-@compiled()
-def _radial(x, centres, factors, n_functions, values, out):
-    """Write the rows of one group: into a row of whole vectors first, since a loop over what is left is slow."""
     for i in range(x.shape[0]):
         for f in range(x.shape[1]):
             row, n = out[i, f], n_functions[f]
@@ -133,10 +107,10 @@ def _radial(x, centres, factors, n_functions, values, out):
                 row[:] = 0.0
                 continue
             inside = centres.dtype.type(clip(x[i, f]))
-            if factors.size:
-                _fill_bumps(inside, centres[f], factors[f], values)
+            if has_bumps:
+                fill_bumps(inside, centres[f], factors[f], per_bit, most, values)
             else:
-                _fill_cubes(inside, centres[f], values)
+                fill_cubes(inside, centres[f], factors[f], values)
             for r in range(n):
                 row[r] = values[r]
             row[n:] = 0.0
@@ -182,7 +156,9 @@ def _total(slopes):
 
 
 @compiled()
-def _radial_backward(x, centres, factors, n_functions, grad, row, slopes, x_grad, centres_grad, factors_grad):
+def _radial_backward(
+    x, centres, factors, n_functions, has_bumps, grad, row, slopes, x_grad, centres_grad, factors_grad
+):
     """Fill the gradient of x for some rows of one group, and add to those of centres and factors."""
     for i in range(x.shape[0]):
         for f in range(x.shape[1]):
@@ -193,7 +169,7 @@ def _radial_backward(x, centres, factors, n_functions, grad, row, slopes, x_grad
             for r in range(n):
                 row[r] = grad[i, f, r]
             row[n:] = 0.0
-            if factors.size:
+            if has_bumps:
                 _bumps_backward(inside, centres[f], factors[f], row, slopes, centres_grad[f], factors_grad[f])
             else:
                 _cubes_backward(inside, centres[f], row, slopes, centres_grad[f])
@@ -202,27 +178,26 @@ def _radial_backward(x, centres, factors, n_functions, grad, row, slopes, x_grad
 
 
 def _in_lanes(breaks: Tensor, n_knots: Tensor, table: Tensor | None, kind: int) -> list[npt.NDArray[Any]]:
-    """Return centres and factors, padded with zeros to whole vectors, and the numbers of functions."""
+    """Return centres and factors, which are 1 without a table, padded to whole vectors, and numbers of functions."""
     padding = (0, -breaks.shape[-1] % LANES)
     centres = torch.nn.functional.pad(breaks, padding)
-    factors = breaks.new_empty(len(breaks), 0, 0) if table is None else torch.nn.functional.pad(table, padding)
+    factors = torch.ones_like(centres) if table is None else torch.nn.functional.pad(table, padding)
     return [as_array(tensor) for tensor in (centres, factors, n_knots + SMALLEST[kind])]
 
 
 def _run(x: Tensor, breaks: Tensor, n_knots: Tensor, table: Tensor | None, **settings: Any) -> Any:
     kind, rows = settings["kind"], torch.empty(*x.shape, settings["size"], dtype=breaks.dtype)
     values, target = as_array(x.to(breaks.dtype)), rows.numpy()
-    loop: Any = _radial
-    if kind == Functions.NATURAL:
-        assert table is not None
-        loop, arrays, scratch = _natural, [as_array(tensor) for tensor in (breaks, n_knots, table)], (2, 1)
-    else:
-        arrays = _in_lanes(breaks, n_knots, table, kind)
-        scratch = (1, arrays[0].shape[-1])
+    is_natural = kind == Functions.NATURAL
+    arrays = [as_array(breaks), as_array(n_knots)] if is_natural else _in_lanes(breaks, n_knots, table, kind)
+    bends = None if table is None else as_array(table)
 
     def work(group: int, part: slice) -> None:
-        inputs = [array[group] for array in arrays]
-        loop(values[group, part], *inputs, *np.empty(scratch, target.dtype), target[group, part])
+        inputs: list[Any] = [values[group, part], *[array[group] for array in arrays]]
+        if is_natural and bends is not None:
+            _natural(*inputs, bends[group], target[group, part])
+        else:
+            _radial(*inputs, kind == Functions.RADIAL, np.empty(arrays[0].shape[-1], target.dtype), target[group, part])
 
     over_chunks(work, *x.shape[:2], rows_per_chunk=ROWS_PER_CHUNK)
     return (rows.to(settings["dtype"]),), (x, breaks, n_knots, table)
@@ -269,7 +244,7 @@ def _radial_slopes(
     sums = np.zeros((n_chunks, 2, *arrays[0].shape), slopes.dtype)
 
     def work(group: int, rows: slice) -> None:
-        inputs = [values[group, rows], *[array[group] for array in arrays], slopes[group, rows]]
+        inputs = [values[group, rows], *[array[group] for array in arrays], kind == Functions.RADIAL, slopes[group, rows]]
         inputs += [*np.empty((2, arrays[0].shape[-1]), slopes.dtype), x_slopes[group, rows]]
         _radial_backward(*inputs, *sums[rows.start // ROWS_PER_CHUNK, :, group])
 

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from knotwork._kernels.dispatch import as_array, in_ranges, over_chunks
 from knotwork._kernels.encoding import NORM_EPSILON, Loops, path_of
-from knotwork.basis._compiled import compiled
+from knotwork._loops import count_knots, raise_degree
+from knotwork._numba import compiled
 from knotwork.basis._families import Functions
 
 __all__ = ["ENCODING", "LOOPS", "ROWS_PER_CHUNK", "clip", "interval_of", "make_scratch", "run_backwards", "window_at"]
@@ -61,13 +62,7 @@ def _levels(x, degree, t, levels):
     """Fill row q of `levels` with the q + 1 B-splines of degree q at x."""
     levels[0, 0] = 1.0
     for q in range(1, degree + 1):
-        from_left = 0.0
-        for r in range(q):
-            left, right = t[degree + r + 1 - q], t[degree + r + 1]
-            share = levels[q - 1, r] / (right - left)
-            levels[q, r] = from_left + (right - x) * share
-            from_left = (x - left) * share
-        levels[q, q] = from_left
+        raise_degree(x, q, t, degree + 1, levels[q - 1], levels[q])
 
 
 @compiled(forceinline=True)
@@ -181,16 +176,13 @@ def make_scratch(degree: int) -> tuple[Any, Any, Any, Any]:
 
 @compiled()
 def _intervals(x, breaks, n_knots, column, intervals):
-    """Fill the interval of each value, feature by feature: without a branch in the inner loop, which is vectorised."""
+    """Fill the interval of each value, feature by feature."""
     n_rows = x.shape[0]
     for f in range(x.shape[1]):
         for i in range(n_rows):
             column[i] = x[i, f]
             intervals[f, i] = 0
-        for k in range(1, n_knots[f] + 1):
-            knot = breaks[f, k]
-            for i in range(n_rows):
-                intervals[f, i] += knot <= column[i]
+        count_knots(column[:n_rows], breaks[f, 1 : n_knots[f] + 1], intervals[f])
 
 
 @compiled()

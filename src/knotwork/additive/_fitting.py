@@ -29,10 +29,10 @@ from scipy.optimize import nnls
 from scipy.special import expit, softmax
 
 from knotwork._equals import EQUAL
+from knotwork._numba import compiled
 from knotwork._preparation.columns import CodedTable
 from knotwork.additive._terms import Curve, Local, Term, Ties
 from knotwork.basis._base import FloatArray
-from knotwork.basis._compiled import compiled
 
 __all__ = ["Design", "Solution", "fit_classes", "fit_numbers"]
 

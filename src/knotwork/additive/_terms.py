@@ -19,10 +19,11 @@ import numpy.typing as npt
 from scipy.linalg import block_diag, eigh, null_space
 
 from knotwork._equals import by_size
+from knotwork._loops import count_knots, fill_splines
+from knotwork._numba import compiled
 from knotwork._preparation.columns import CodedTable
 from knotwork.basis import BSpline
 from knotwork.basis._base import FloatArray, binary_unit
-from knotwork.basis._compiled import compiled
 from knotwork.knots import Column, QuantilePlacement
 
 __all__ = [
@@ -316,37 +317,26 @@ def _local(basis: BSpline, x: FloatArray) -> tuple[npt.NDArray[np.int32], FloatA
 
 @compiled()
 def _count(x, knots, counts):
-    """Add the number of knots at or below each value, of a tile of values at a time: the inner loop is vectorised."""
+    """Add the number of knots at or below each value, of a tile of values at a time."""
     for tile in range(0, len(x), TILE):
-        rows, out = x[tile : tile + TILE], counts[tile : tile + TILE]
-        for knot in knots:
-            for row in range(len(rows)):
-                out[row] += knot <= rows[row]
+        count_knots(x[tile : tile + TILE], knots, counts[tile : tile + TILE])
 
 
 @compiled()
 def _fill_local(degrees, x, t, starts, values):
-    """Fill the values of splines by the triangular scheme of `local_bsplines`; `degrees` has the length of the degree.
+    """Fill the values of splines; `degrees` has the length of the degree, which the compiler then knows.
 
     `starts` has the number of knots at or below each value, and gets the place of the first spline.
     """
     degree = len(degrees)
     for row in range(len(x)):
-        values[row, 0] = 1.0
         if np.isnan(x[row]):
             starts[row] = 0
+            values[row, 0] = 1.0
             values[row, 1:] = 0.0
-            continue
-        first = starts[row] + degree  # the first of t behind the value
-        starts[row] += 1
-        for q in range(1, degree + 1):
-            from_left = 0.0
-            for r in range(q):
-                left, right = t[first + r - q], t[first + r]
-                share = values[row, r] / (right - left)
-                values[row, r] = from_left + (right - x[row]) * share
-                from_left = (x[row] - left) * share
-            values[row, q] = from_left
+        else:
+            fill_splines(x[row], degree, t, starts[row] + degree, values[row])
+            starts[row] += 1
 
 
 def _means(basis: BSpline, column: Column) -> FloatArray:

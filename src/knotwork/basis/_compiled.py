@@ -4,22 +4,21 @@
 Threads share the rows; the compiled code releases the GIL, so that they run in parallel.
 """
 
-import hashlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache, update_wrapper
-from threading import RLock
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from knotwork._loops import LANES, add_bends, count_knots, fill_bumps, fill_cubes
+from knotwork._numba import compiled
 from knotwork.basis._base import MOST_TURNS
 from knotwork.basis._blocks import Formula, Table
 from knotwork.basis._families import Functions
 
-__all__ = ["LANES", "Compiled", "compiled", "encode_dense", "encode_sparse", "half_to"]
+__all__ = ["encode_dense", "encode_sparse"]
 
 VALUES_PER_CHUNK = 1 << 17
 """Values that one call converts to float64 and encodes: enough to hide the cost of the call, 1 MiB per thread."""
@@ -27,88 +26,11 @@ VALUES_PER_CHUNK = 1 << 17
 TILE = 128
 """Rows that are encoded together, column by column, before they are written row by row."""
 
-LANES = 16
-"""Values of the longest vectors of a processor, in float32."""
-
 COLUMNS_PER_CALL = 128
 """Columns that are encoded together: the scratch of one call then stays in the cache, however wide the table is."""
 
 MOST_COUNTED = 256
 """Up to this number of knots, and somewhat beyond, counting those <= x is faster than a binary search."""
-
-_LOADING = RLock()
-
-
-class Compiled:
-    """A function that numba compiles when it is first called, because numba takes half a second to load.
-
-    The result is cached on disk if a folder is writable: that of the module, or the user's folder for caches. Functions
-    that are inlined are called by compiled functions only: they have no cache and no entry for calls from Python,
-    which would take as long to compile as they do.
-    """
-
-    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
-        self._function, self._options, self._loaded = function, options, None
-        update_wrapper(self, function)
-
-    def __call__(self, *args: Any) -> Any:
-        """Call the compiled function, by position."""
-        return self.load()(*args)
-
-    def load(self) -> Any:
-        """Return the function of numba, and let its module and the functions that it calls use it from now on."""
-        if self._loaded is None:
-            with _LOADING:
-                space = self._function.__globals__
-                for name in self._function.__code__.co_names:
-                    if isinstance(space.get(name), Compiled):
-                        space[name] = space[name].load()
-                self._loaded = self._loaded or _of_numba(self._function, self._options)
-                if space.get(self._function.__name__) is self:
-                    space[self._function.__name__] = self._loaded
-        return self._loaded
-
-
-def _of_numba(function: Callable[..., Any], options: dict[str, Any]) -> Any:
-    from numba import njit  # noqa: PLC0415 - takes half a second, which only calls of compiled functions wait for
-
-    _declare_half_to()
-    options = {"nogil": True, "error_model": "numpy", **options}
-    if "forceinline" in options or "inline" in options:
-        options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-        return njit(**options)(function)
-    try:
-        return _with_safe_cache(njit(cache=True, **options)(function))
-    except RuntimeError:  # no folder for numba's cache is writable
-        return njit(**options)(function)
-
-
-def _with_safe_cache(function: Any) -> Any:
-    """Let processes that compile a function at the same time write to files of their own.
-
-    Numba numbers the files of a function's signatures. Two processes that begin with an empty cache take the same
-    number for different ones, and then load the code of the other.
-    """
-    from numba.core.caching import IndexDataCacheFile  # noqa: PLC0415 - as numba is
-
-    class SafeCacheFile(IndexDataCacheFile):
-        """Files of a function whose names depend on the signature and the source."""
-
-        def save(self, key: Any, data: Any) -> None:
-            digest = hashlib.sha256(self._dump(key)).hexdigest()[:16]
-            name = f"{self._index_name.removesuffix('.nbi')}.{digest}.nbc"
-            self._save_data(name, data)
-            self._save_index(self._load_index() | {key: name})
-
-    file = getattr(getattr(function, "_cache", None), "_cache_file", None)
-    if type(file) is IndexDataCacheFile:
-        file.__class__ = SafeCacheFile
-    return function
-
-
-def compiled(**options: Any) -> Callable[[Callable[..., Any]], Compiled]:
-    """Return a decorator that lets numba compile a function, with these options, when it is first called."""
-    return lambda function: Compiled(function, options)
 
 
 @compiled(forceinline=True)
@@ -135,10 +57,7 @@ def _locate(X, first_row, n_rows, column, numbers, inside, intervals):
     if column.kind == Functions.CYCLIC:
         _into_period(X, first_row, n_rows, column, inside)
     if n_knots <= MOST_COUNTED:
-        for k in range(start, start + n_knots):
-            knot = numbers[k]
-            for i in range(n_rows):
-                intervals[i] += knot <= inside[i]
+        count_knots(inside[:n_rows], numbers[start : start + n_knots], intervals)
     else:
         for i in range(n_rows):
             below, above = 0, n_knots
@@ -299,17 +218,6 @@ def _write_cycle(column, interval, window, indices, data):
     return zeros
 
 
-@compiled(fastmath={"contract"}, forceinline=True)
-def _write_curves(left, right, interval, u, row):
-    """Write natural splines: two hats, and the bends at both ends of the interval; the loop is vectorised."""
-    w = 1.0 - u
-    from_left, from_right = w * w * w - w, u * u * u - u
-    for r in range(len(row)):
-        row[r] = from_left * left[r] + from_right * right[r]
-    row[interval] += w
-    row[interval + 1] += u
-
-
 @compiled()
 def _write_lines(X, first_row, n_rows, column, numbers, inside, largest, out):
     """Write straight lines, with the values and slopes at the ends, into all columns of values outside the domain."""
@@ -338,74 +246,14 @@ def _whole(X, columns, numbers, pieces, indicator, scratch, largest, out):
                 u = (inside[i] - pieces[piece + k, 0]) * pieces[piece + k, 1]
                 if not np.isnan(u):
                     row = out[tile + i, first : first + length]
-                    _write_curves(pieces[bends + 2 * k], pieces[bends + 2 * k + 1], k, u, row)
+                    w = 1.0 - u
+                    add_bends(pieces[bends + 2 * k], pieces[bends + 2 * k + 1], w * w * w - w, u * u * u - u, row)
+                    row[k] += w
+                    row[k + 1] += u
                 elif indicator:
                     out[tile + i, first + column.size] = 1.0
             if column.lines:
                 _write_lines(X, tile, n_rows, column, numbers, inside, largest, out)
-
-
-def half_to(power):
-    """Return ``2**-power`` for powers from 0 to 1000, in float32 to 125.
-
-    In compiled code it is 2**-n times a polynomial of the rest, without branches and tables, so that loops over it are
-    vectorised. The relative error is below 1e-15, in float32 below 1e-7; a power of 0 gives exactly 1.
-    """
-    return np.exp2(-power)
-
-
-def _half_to_double(power):
-    # Adding 1.5 * 2**52 rounds to a whole number n, which is then in the last bits of the sum.
-    shifted = power + 6755399441055744.0
-    rest = (shifted - 6755399441055744.0) - power
-    p = rest * 7.070977866508138e-09 + 1.0205905413765595e-07
-    p = (p * rest + 1.3215451633221434e-06) * rest + 1.5252672924850737e-05
-    p = (p * rest + 1.5403530424776529e-04) * rest + 1.3333558200794592e-03
-    p = (p * rest + 9.618129107618665e-03) * rest + 5.550410866465167e-02
-    p = (p * rest + 2.4022650695910075e-01) * rest + 6.931471805599462e-01
-    bits = np.float64(p * rest + 1.0).view(np.int64) - (np.float64(shifted).view(np.int64) << 52)
-    return np.int64(bits).view(np.float64)
-
-
-def _half_to_single(power):
-    magic = np.float32(12582912.0)  # 1.5 * 2**23
-    shifted = power + magic
-    rest = (shifted - magic) - power
-    p = rest * np.float32(1.545316294512069e-04) + np.float32(1.3390863364671234e-03)
-    p = (p * rest + np.float32(9.618082557277852e-03)) * rest + np.float32(5.550357114219078e-02)
-    p = (p * rest + np.float32(2.4022650760568126e-01)) * rest + np.float32(6.931471880262288e-01)
-    value = np.float32(p * rest + np.float32(1.0))
-    bits = value.view(np.int32) - (np.float32(shifted).view(np.int32) << np.int32(23))
-    return np.int32(bits).view(np.float32)
-
-
-@cache
-def _declare_half_to() -> None:
-    """Tell numba what computes `half_to` in compiled code."""
-    from numba import types  # noqa: PLC0415 - loaded with the first compiled function
-    from numba.extending import overload  # noqa: PLC0415
-
-    declare = overload(half_to, jit_options={"fastmath": {"contract"}, "forceinline": True})
-    declare(lambda power: _half_to_single if power == types.float32 else _half_to_double)
-
-
-@compiled(fastmath={"contract"}, forceinline=True)
-def _fill_bumps(x, centres, factors, row):
-    """Fill ``2**-(factor (x - centre))**2``: powers in the type of the row, which is as exact as it can be."""
-    most = row.dtype.type(125.0 if row.itemsize == 4 else 1000.0)
-    for r in range(len(row)):
-        distance = row.dtype.type((x - centres[r]) * factors[r])
-        power = distance * distance
-        row[r] = half_to(power if power < most else most)
-
-
-@compiled(fastmath={"contract"}, forceinline=True)
-def _fill_cubes(x, centres, factors, row):
-    """Fill a line, and the cubed distances to all centres but the first."""
-    for r in range(len(row)):
-        share = np.abs((x - centres[r]) * factors[r])
-        row[r] = share * share * share
-    row[0] = (x - centres[0]) * factors[0]
 
 
 @compiled()
@@ -419,15 +267,16 @@ def _write_bumps(first_row, inside, column, pieces, indicator, work, out):
     centres, factors, values = work[0][:n_lanes], work[1][:n_lanes], work[2][:n_lanes]
     for r in range(length):
         centres[r], factors[r] = pieces[column.piece + r, 0], pieces[column.piece + r, 1]
+    most = values.dtype.type(125.0 if values.itemsize == 4 else 1000.0)
     for i in range(len(inside)):
         if np.isnan(inside[i]):
             if indicator:
                 out[first_row + i, missing] = 1.0
             continue
         if kind == Functions.RADIAL:
-            _fill_bumps(inside[i], centres, factors, values)
+            fill_bumps(inside[i], centres, factors, values.dtype.type(1.0), most, values)
         else:
-            _fill_cubes(inside[i], centres, factors, values)
+            fill_cubes(inside[i], centres, factors, values)
         row = out[first_row + i, first : first + length]
         for r in range(len(row)):
             row[r] = values[r]

@@ -3,8 +3,8 @@
 import numpy as np
 import numpy.typing as npt
 
+from knotwork._numba import compiled
 from knotwork.basis._base import FloatArray
-from knotwork.basis._compiled import compiled
 
 __all__ = ["score_pairs"]
 

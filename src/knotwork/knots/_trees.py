@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from knotwork._equals import EQUAL
+from knotwork._numba import compiled
 from knotwork.basis._base import FloatArray
-from knotwork.basis._compiled import compiled
 from knotwork.knots._columns import Column, Target
 
 __all__ = ["grow_tree"]

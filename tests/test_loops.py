@@ -1,0 +1,93 @@
+"""The compiled formulas that encoders, additive models and layers share equal the definitions in numpy."""
+
+import numpy as np
+import pytest
+
+from knotwork import basis
+from knotwork._loops import add_bends, count_knots, fill_bumps, fill_cubes, fill_splines, raise_degree
+from knotwork._numba import compiled
+from knotwork.basis._bspline import extended, local_bsplines
+
+RANDOM = np.random.default_rng(0)
+BREAKS = np.concatenate([[0.0], np.sort(RANDOM.uniform(size=9)), [1.0]])
+X = np.concatenate([BREAKS, RANDOM.uniform(size=50)])
+
+
+# Inlined functions have no entry for calls from Python: these loops call them.
+
+
+@compiled()
+def splines_at(x, degree, t, first, values):
+    for i in range(len(x)):
+        fill_splines(x[i], degree, t, first[i], values[i])
+
+
+@compiled()
+def levels_at(x, degree, t, first, levels):
+    for i in range(len(x)):
+        levels[i, 0, 0] = 1.0
+        for q in range(1, degree + 1):
+            raise_degree(x[i], q, t, first[i], levels[i, q - 1], levels[i, q])
+
+
+@compiled()
+def counts_of(x, knots, counts):
+    count_knots(x, knots, counts)
+
+
+@compiled()
+def bumps_at(x, centres, factors, per_bit, most, rows):
+    for i in range(len(x)):
+        fill_bumps(x[i], centres, factors, per_bit, most, rows[i])
+
+
+@compiled()
+def cubes_at(x, centres, factors, rows):
+    for i in range(len(x)):
+        fill_cubes(x[i], centres, factors, rows[i])
+
+
+@compiled()
+def bends_at(left, right, from_left, from_right, row):
+    add_bends(left, right, from_left, from_right, row)
+
+
+@pytest.mark.parametrize("cyclic", [False, True])
+@pytest.mark.parametrize("degree", range(6))
+def test_the_triangular_scheme_is_that_of_the_definition(degree, cyclic):
+    intervals, expected = local_bsplines(X, BREAKS, degree, cyclic=cyclic)
+    t, first = extended(BREAKS, degree, cyclic=cyclic), intervals + degree + 1
+    values, levels = np.empty((len(X), degree + 1)), np.zeros((len(X), degree + 1, degree + 1))
+    splines_at(X, degree, t, first, values)
+    np.testing.assert_array_equal(values, expected)
+    levels_at(X, degree, t, first, levels)
+    for q in range(degree + 1):
+        lower = local_bsplines(X, BREAKS, q, cyclic=cyclic)[1]
+        np.testing.assert_array_equal(levels[:, q, : q + 1], lower)
+
+
+def test_knots_at_or_below_are_counted():
+    counts = np.zeros(len(X), dtype=np.int32)
+    counts_of(X, BREAKS[1:-1], counts)
+    np.testing.assert_array_equal(counts, np.searchsorted(BREAKS[1:-1], X, side="right"))
+
+
+def test_bumps_are_exponentials():
+    centres, factors, rows = BREAKS, RANDOM.uniform(1.0, 9.0, len(BREAKS)), np.empty((len(X), len(BREAKS)))
+    bumps_at(X, centres, factors, np.log2(np.e), 1000.0, rows)
+    expected = np.exp(-(((X[:, None] - centres) * factors) ** 2))
+    np.testing.assert_allclose(rows, expected, rtol=1e-13)
+
+
+def test_cubes_are_those_of_thin_plate_splines():
+    rows = np.empty((len(X), len(BREAKS) - 1))
+    cubes_at(X, BREAKS[:-1], np.ones(len(BREAKS) - 1), rows)
+    expected = basis.evaluate("thin_plate", X, BREAKS[1:-1])
+    np.testing.assert_allclose(rows, expected, rtol=0, atol=1e-15)
+
+
+def test_bends_are_added():
+    left, right = RANDOM.normal(size=(2, 7))
+    row = np.empty(7)
+    bends_at(left, right, 0.25, -3.0, row)
+    np.testing.assert_allclose(row, 0.25 * left - 3.0 * right, rtol=1e-14)
