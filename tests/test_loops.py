@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from knotwork import basis
-from knotwork._loops import add_bends, count_knots, fill_bumps, fill_cubes, fill_splines, raise_degree
+from knotwork._loops import add_bends, count_knots, fill_bumps, fill_cubes, fill_splines
 from knotwork._numba import compiled
 from knotwork.basis._bspline import extended, local_bsplines
 
@@ -17,17 +17,9 @@ X = np.concatenate([BREAKS, RANDOM.uniform(size=50)])
 
 
 @compiled()
-def splines_at(x, degree, t, first, values):
+def splines_at(x, degree, t, first, levels):
     for i in range(len(x)):
-        fill_splines(x[i], degree, t, first[i], values[i])
-
-
-@compiled()
-def levels_at(x, degree, t, first, levels):
-    for i in range(len(x)):
-        levels[i, 0, 0] = 1.0
-        for q in range(1, degree + 1):
-            raise_degree(x[i], q, t, first[i], levels[i, q - 1], levels[i, q])
+        fill_splines(x[i], degree, t, first[i], levels[i])
 
 
 @compiled()
@@ -57,10 +49,9 @@ def bends_at(left, right, from_left, from_right, row):
 def test_the_triangular_scheme_is_that_of_the_definition(degree, cyclic):
     intervals, expected = local_bsplines(X, BREAKS, degree, cyclic=cyclic)
     t, first = extended(BREAKS, degree, cyclic=cyclic), intervals + degree + 1
-    values, levels = np.empty((len(X), degree + 1)), np.zeros((len(X), degree + 1, degree + 1))
-    splines_at(X, degree, t, first, values)
-    np.testing.assert_array_equal(values, expected)
-    levels_at(X, degree, t, first, levels)
+    levels = np.zeros((len(X), degree + 1, degree + 1))
+    splines_at(X, degree, t, first, levels)
+    np.testing.assert_array_equal(levels[:, degree], expected)
     for q in range(degree + 1):
         lower = local_bsplines(X, BREAKS, q, cyclic=cyclic)[1]
         np.testing.assert_array_equal(levels[:, q, : q + 1], lower)

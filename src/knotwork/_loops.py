@@ -23,26 +23,20 @@ def count_knots(x, knots, counts):
 
 
 @compiled(forceinline=True)
-def fill_splines(x, degree, t, first, values):
-    """Fill `values` with the B-splines at x by the triangular scheme of `local_bsplines`: degree + 1, from 1.0 on.
+def fill_splines(x, degree, t, first, levels):
+    """Fill row q of `levels` with the q + 1 B-splines of degree q at x: the triangular scheme of `local_bsplines`.
 
     ``t[first - 1]`` and ``t[first]`` are the ends of the interval of x.
     """
-    values[0] = 1.0
+    levels[0, 0] = 1.0
     for q in range(1, degree + 1):
-        raise_degree(x, q, t, first, values, values)
-
-
-@compiled(forceinline=True)
-def raise_degree(x, q, t, first, lower, values):
-    """Fill `values` with the q + 1 B-splines of degree q at x from those of degree q - 1, which may be in one array."""
-    from_left = 0.0
-    for r in range(q):
-        left, right = t[first + r - q], t[first + r]
-        share = lower[r] / (right - left)
-        values[r] = from_left + (right - x) * share
-        from_left = (x - left) * share
-    values[q] = from_left
+        from_left = 0.0
+        for r in range(q):
+            left, right = t[first + r - q], t[first + r]
+            share = levels[q - 1, r] / (right - left)
+            levels[q, r] = from_left + (right - x) * share
+            from_left = (x - left) * share
+        levels[q, q] = from_left
 
 
 @compiled(fastmath={"contract"}, forceinline=True)

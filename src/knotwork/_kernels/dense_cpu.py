@@ -244,8 +244,8 @@ def _radial_slopes(
     sums = np.zeros((n_chunks, 2, *arrays[0].shape), slopes.dtype)
 
     def work(group: int, rows: slice) -> None:
-        inputs = [values[group, rows], *[array[group] for array in arrays], kind == Functions.RADIAL, slopes[group, rows]]
-        inputs += [*np.empty((2, arrays[0].shape[-1]), slopes.dtype), x_slopes[group, rows]]
+        inputs = [values[group, rows], *[array[group] for array in arrays], kind == Functions.RADIAL]
+        inputs += [slopes[group, rows], *np.empty((2, arrays[0].shape[-1]), slopes.dtype), x_slopes[group, rows]]
         _radial_backward(*inputs, *sums[rows.start // ROWS_PER_CHUNK, :, group])
 
     over_chunks(work, *x.shape[:2], rows_per_chunk=ROWS_PER_CHUNK)

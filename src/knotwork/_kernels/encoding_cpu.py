@@ -8,7 +8,7 @@ from torch import Tensor
 
 from knotwork._kernels.dispatch import as_array, in_ranges, over_chunks
 from knotwork._kernels.encoding import NORM_EPSILON, Loops, path_of
-from knotwork._loops import count_knots, raise_degree
+from knotwork._loops import count_knots, fill_splines
 from knotwork._numba import compiled
 from knotwork.basis._families import Functions
 
@@ -58,14 +58,6 @@ def _gather(interval, breaks, f, n_knots, kind, degree, t):
 
 
 @compiled(forceinline=True)
-def _levels(x, degree, t, levels):
-    """Fill row q of `levels` with the q + 1 B-splines of degree q at x."""
-    levels[0, 0] = 1.0
-    for q in range(1, degree + 1):
-        raise_degree(x, q, t, degree + 1, levels[q - 1], levels[q])
-
-
-@compiled(forceinline=True)
 def _to_unit_area(degree, t, levels):
     """Multiply the last row of `levels` by the heights of M-splines."""
     for r in range(degree + 1):
@@ -99,7 +91,7 @@ def window_at(x, interval, breaks, f, n_knots, kind, degree, t, levels):
     and spread are those of the encoded row, or 0 and 1 if rows are not normalised.
     """
     _gather(interval, breaks, f, n_knots, kind, degree, t)
-    _levels(x, degree, t, levels)
+    fill_splines(x, degree, t, degree + 1, levels)
     mean, scale = 0.0, 1.0
     if kind not in (Functions.LOCAL, Functions.TAILS, Functions.CYCLIC):
         _to_unit_area(degree, t, levels)

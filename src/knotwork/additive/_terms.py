@@ -329,14 +329,17 @@ def _fill_local(degrees, x, t, starts, values):
     `starts` has the number of knots at or below each value, and gets the place of the first spline.
     """
     degree = len(degrees)
+    levels = np.empty((degree + 1, degree + 1))
     for row in range(len(x)):
         if np.isnan(x[row]):
             starts[row] = 0
             values[row, 0] = 1.0
             values[row, 1:] = 0.0
         else:
-            fill_splines(x[row], degree, t, starts[row] + degree, values[row])
+            fill_splines(x[row], degree, t, starts[row] + degree, levels)
             starts[row] += 1
+            for r in range(degree + 1):
+                values[row, r] = levels[degree, r]
 
 
 def _means(basis: BSpline, column: Column) -> FloatArray:

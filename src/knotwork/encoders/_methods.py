@@ -438,7 +438,7 @@ class Encoding:
             return _build(SplineEncoder, {**kind, **settings, **period}, options)
         if method.adaptive:
             settings = {"adaptive": True}
-        if method.placement != "cart":
+        if method.placement != PiecewiseLinearEncoder().placement:
             settings["placement"] = method.placement
         return _build(PiecewiseLinearEncoder, settings, options)
 
