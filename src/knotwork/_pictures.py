@@ -11,7 +11,7 @@ from knotwork._checks import check_installed
 from knotwork.basis._base import FloatArray
 from knotwork.basis._blocks import AffineBlock, BasisBlock, Block
 
-__all__ = ["ColumnPicture", "Histogram", "count_values", "draw_columns", "picture_block", "pictures_html"]
+__all__ = ["ColumnPicture", "Histogram", "count_values", "draw_columns", "panels", "picture_block", "pictures_html"]
 
 N_BINS = 24
 """Bars of a histogram."""
@@ -168,16 +168,34 @@ def _bars(picture: ColumnPicture) -> list[str]:
     ]
 
 
-def draw_columns(pictures: Sequence[ColumnPicture]) -> Any:
-    """Return a matplotlib figure with the functions, knots and values of each column."""
-    check_installed("plot", "study", "matplotlib")
+def panels(n: int, part: str, *, height: float = 3.0) -> tuple[Any, list[Any]]:
+    """Return a matplotlib figure and the axes of its panels, three next to each other.
+
+    Parameters
+    ----------
+    n : int
+        Number of panels.
+    part : str
+        What needs matplotlib, for the error if it is missing.
+    height : float, default=3.0
+        Height of a panel in inches.
+    """
+    check_installed(part, "study", "matplotlib")
     from matplotlib.figure import Figure  # noqa: PLC0415 - only plots need it, and it takes a second to load
 
-    n_across = min(len(pictures), 3)
-    n_down = -(-len(pictures) // n_across)
-    figure = Figure(figsize=(4.2 * n_across, 2.8 * n_down), layout="constrained")
-    axes = figure.subplots(n_down, n_across, squeeze=False).ravel()
-    for axis, picture in zip(axes, pictures, strict=False):
+    n_across = max(min(n, 3), 1)
+    n_down = max(-(-n // n_across), 1)
+    figure = Figure(figsize=(4.2 * n_across, height * n_down), layout="constrained")
+    axes = figure.subplots(n_down, n_across, squeeze=False).ravel().tolist()
+    for axis in axes[n:]:
+        axis.remove()
+    return figure, axes[:n]
+
+
+def draw_columns(pictures: Sequence[ColumnPicture]) -> Any:
+    """Return a matplotlib figure with the functions, knots and values of each column."""
+    figure, axes = panels(len(pictures), "plot", height=2.8)
+    for axis, picture in zip(axes, pictures, strict=True):
         axis.set_title(picture.name, fontsize=10, parse_math=False)
         if picture.histogram is not None and len(picture.histogram.counts):
             edges = np.linspace(picture.histogram.low, picture.histogram.high, len(picture.histogram.counts) + 1)
@@ -188,6 +206,4 @@ def draw_columns(pictures: Sequence[ColumnPicture]) -> Any:
         axis.plot(picture.x, picture.functions, linewidth=1.3)
         axis.plot(picture.knots, np.zeros(len(picture.knots)), "|", color="black", markersize=9, clip_on=False)
         axis.set_xlabel(picture.detail, fontsize=8)
-    for axis in axes[len(pictures) :]:
-        axis.remove()
     return figure

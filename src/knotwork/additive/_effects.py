@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from knotwork._checks import argument_error, check_installed, listed, suggestion
+from knotwork._checks import argument_error, listed, suggestion
+from knotwork._pictures import panels
 from knotwork._preparation.columns import CodedTable
 from knotwork.additive._terms import Category, Curve, Surface, Term
 from knotwork.basis._base import FloatArray
@@ -151,31 +152,23 @@ def _side(model: "AdditiveModel", side: Term, *, is_pair: bool) -> tuple[npt.NDA
 
 def plot(model: "AdditiveModel", shown: Sequence[AdditiveEffect]) -> Any:
     """Return a figure with a panel for each effect; see `AdditiveModel.plot_effects`."""
-    check_installed("plot_effects", "study", "matplotlib")
-    from matplotlib.figure import Figure  # noqa: PLC0415 - only plots need it, and it takes a second to load
-
-    n_across = max(min(len(shown), 3), 1)
-    n_down = max(-(-len(shown) // n_across), 1)
-    figure = Figure(figsize=(4.2 * n_across, 3.0 * n_down), layout="constrained")
-    axes = figure.subplots(n_down, n_across, squeeze=False).ravel()
+    figure, axes = panels(len(shown), "plot_effects")
     outputs = model._output_names()
-    for axis, effect in zip(axes, shown, strict=False):
+    for axis, effect in zip(axes, shown, strict=True):
         _draw(axis, effect, outputs)
-    curves = [axis for axis, effect in zip(axes, shown, strict=False) if effect.values.ndim == 1]
+    curves = [axis for axis, effect in zip(axes, shown, strict=True) if effect.values.ndim == 1]
     for axis in curves[1:]:
         axis.sharey(curves[0])  # effects are compared by their heights
     if curves:
         curves[0].autoscale_view()
     _mark_knots(model, axes, shown)
-    for axis in axes[len(shown) :]:
-        axis.remove()
     return figure
 
 
 def _mark_knots(model: "AdditiveModel", axes: Any, shown: Sequence[AdditiveEffect]) -> None:
     """Draw the knots of curves as ticks below them: between two of them are about equally many rows."""
     curves = {term.name: term for term in model.terms_ if isinstance(term, Curve)}
-    for axis, effect in zip(axes, shown, strict=False):
+    for axis, effect in zip(axes, shown, strict=True):
         if effect.name in curves:
             knots = curves[effect.name].basis.knots
             axis.plot(

@@ -2,7 +2,6 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations
 from numbers import Real
 from pathlib import Path
 from typing import Any, Self, final
@@ -32,7 +31,7 @@ from knotwork.additive._terms import (
     Ties,
 )
 from knotwork.basis._base import FloatArray
-from knotwork.encoders._pairs import bin_codes, number_of_bins, score_pairs
+from knotwork.encoders._pairs import bin_codes, number_of_bins, rank_cells
 from knotwork.knots import Column
 from knotwork.knots._usual_range import without_outliers
 
@@ -428,9 +427,8 @@ class _Fit:
             return []
         n_bins = number_of_bins(float(self.weights.sum()))
         codes = np.stack([self._coarse(name, n_bins) for name in names])
-        gains, _ = score_pairs(codes, self.weights * residuals, self.weights * variances, n_bins + 1)
-        pairs = list(combinations(names, 2))
-        return [pairs[place] for place in by_size(gains)]
+        ranked = rank_cells(codes, self.weights * residuals, self.weights * variances, n_bins + 1)
+        return [(names[first], names[second]) for first, second in ranked.places.tolist()]
 
     def _coarse(self, name: Any, n_bins: int) -> npt.NDArray[np.int64]:
         """Return the bin of each row, or its category, of which the most frequent have codes of their own."""

@@ -28,8 +28,8 @@ __all__ = [
     "find_pairs",
     "number_of_bins",
     "place_pairs",
+    "rank_cells",
     "rank_pairs",
-    "score_pairs",
 ]
 
 MOST_BINS, ROWS_PER_CELL = 16, 20
@@ -224,10 +224,25 @@ def rank_pairs(
     residuals, curvature = fit(encoder.fit_transform(values), goal, weights)
     n_bins = number_of_bins(len(values))
     codes = np.stack([bin_codes(x, Column.from_values(x, with_rows=False), n_bins) for x in values.T])
-    scores = score_pairs(codes, residuals, curvature, n_bins + 1)
-    places = np.array(list(combinations(range(n_columns), 2)), dtype=np.int64).reshape(-1, 2)
-    order = by_size(scores[0])
-    return RankedPairs(places[order], scores[0][order], scores[1][order])
+    return rank_cells(codes, residuals, curvature, n_bins + 1)
+
+
+def rank_cells(codes: npt.NDArray[np.int64], residuals: FloatArray, curvature: FloatArray, n_bins: int) -> RankedPairs:
+    """Return all pairs of columns by their gain, given the bins of the columns and the residuals of an additive model.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (d, n)
+        Bins from 0 to n_bins - 1, see `bin_codes`.
+    residuals, curvature : ndarray of shape (n_outputs, n)
+        Residuals, and second derivatives of the loss, both times the weights of the rows.
+    n_bins : int
+        Number of bins, that of missing values among them.
+    """
+    gains, z = score_pairs(codes, residuals, curvature, n_bins)
+    places = np.array(list(combinations(range(len(codes)), 2)), dtype=np.int64).reshape(-1, 2)
+    order = by_size(gains)
+    return RankedPairs(places[order], gains[order], z[order])
 
 
 def _rows(n_rows: int, weights: FloatArray | None) -> tuple[npt.NDArray[np.intp], FloatArray]:

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_random_state
 
-from knotwork._checks import argument_error, check_installed, check_int, listed, suggestion
-from knotwork._pictures import ColumnPicture, count_values, picture_block
+from knotwork._checks import argument_error, check_int, listed, suggestion
+from knotwork._pictures import ColumnPicture, count_values, panels, picture_block
 from knotwork._preparation.columns import CodedTable, Span
 from knotwork.additive import Contributions
 from knotwork.basis import make_basis
@@ -282,7 +282,7 @@ def column_pictures(model: "FittedModel") -> list[ColumnPicture]:
 
 def plot_history(model: "FittedModel") -> Any:
     """Return a figure of loss and validation score by epoch; see `TabularRegressor.plot_history`."""
-    figure, (left, right) = _figure(1, 2)
+    figure, (left, right) = panels(2, "plots")
     for weight, history in zip(model.weights, model.history, strict=True):
         epochs = np.arange(1, len(history["loss"]) + 1)
         strong = {"alpha": 0.35 + 0.65 * float(weight / model.weights.max()), "linewidth": 1.2}
@@ -304,9 +304,8 @@ def plot_effects(model: "FittedModel", X: Any, columns: Sequence[Any] | None) ->
         seen = _places(model, None)
         columns = [model.columns.labels[place] for place in order.tolist() if place in seen][:MOST_PANELS]
     shown = effects(model, X, columns, n_points=40)
-    n_across = min(len(shown), 3)
-    figure, axes = _figure(-(-len(shown) // n_across), n_across)
-    for axis, effect in zip(axes, shown, strict=False):
+    figure, axes = panels(len(shown), "plots")
+    for axis, effect in zip(axes, shown, strict=True):
         place = _shown(model)
         outputs = range(effect.mean.shape[1]) if place is None else [place]
         is_number = effect.values.dtype.kind == "f"
@@ -322,14 +321,4 @@ def plot_effects(model: "FittedModel", X: Any, columns: Sequence[Any] | None) ->
             for text in axis.legend(fontsize=7).get_texts():
                 text.set_parse_math(False)
         axis.set_title(str(effect.name), fontsize=10, parse_math=False)
-    for axis in axes[len(shown) :]:
-        axis.remove()
     return figure
-
-
-def _figure(n_down: int, n_across: int) -> tuple[Any, Any]:
-    check_installed("plots", "study", "matplotlib")
-    from matplotlib.figure import Figure  # noqa: PLC0415 - only plots need it, and it takes a second to load
-
-    figure = Figure(figsize=(4.2 * n_across, 3.0 * n_down), layout="constrained")
-    return figure, figure.subplots(n_down, n_across, squeeze=False).ravel()
