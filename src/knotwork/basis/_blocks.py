@@ -1,16 +1,14 @@
 """Blocks, which are the fitted encodings of single columns, and the flat table that the compiled code reads."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from knotwork._checks import argument_error, check_bool, check_int
 from knotwork.basis._base import Basis, FloatArray, binary_unit
 from knotwork.basis._bspline import bspline_slopes, bspline_values, extended
 from knotwork.basis._families import Functions, family_name, family_of, heights, make_basis
@@ -23,7 +21,6 @@ __all__ = [
     "AffineBlock",
     "BasisBlock",
     "Block",
-    "Embedding",
     "Formula",
     "PeriodicBlock",
     "Table",
@@ -136,60 +133,6 @@ def _smooth(x: FloatArray, shift: float, scale: float) -> FloatArray:
         z = np.clip((0.5 * x - 0.5 * shift) / (0.5 * scale), -1e100, 1e100)  # halves, because x - shift may overflow
     clipped: FloatArray = z / np.sqrt(1.0 + (z / SMOOTH_LIMIT) ** 2)
     return clipped
-
-
-_EMBEDDING = re.compile(r"(?:L(R?)([1-9][0-9]{0,5}))?(x?)")
-
-
-@dataclass(frozen=True, order=True)
-class Embedding:
-    """A learned map of each feature's block behind an encoding, written as ``"L8"``, ``"LR8"``, ``"L8x"`` or ``"x"``.
-
-    Parameters
-    ----------
-    width : int
-        Number of outputs of a linear map of the block; 0 for no map.
-    relu : bool, default=False
-        Whether a ReLU follows the map.
-    raw : bool, default=False
-        Whether the scaled value of the feature also enters, in front of the others.
-
-    Examples
-    --------
-    >>> embedding = Embedding.parse("LR8x")
-    >>> embedding
-    Embedding(width=8, relu=True, raw=True)
-    >>> str(embedding), embedding.columns(30)
-    ('LR8x', 9)
-    """
-
-    width: int
-    relu: bool = False
-    raw: bool = False
-
-    def __post_init__(self) -> None:
-        check_int(self.width, "width", minimum=0)
-        if not self.width and (check_bool(self.relu, "relu") or not check_bool(self.raw, "raw")):
-            raise argument_error("width", "be at least 1 with relu=True or raw=False", self.width)
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Read an embedding, as in ``"LR8"``."""
-        match = _EMBEDDING.fullmatch(text) if text else None
-        if match is None:
-            raise argument_error(
-                "embedding",
-                "be a linear map as in 'L8', with ReLU as in 'LR8', with the value as in 'L8x', or 'x'",
-                text,
-            )
-        return cls(int(match[2] or 0), bool(match[1]), bool(match[3]))
-
-    def __str__(self) -> str:
-        return (f"L{'R' if self.relu else ''}{self.width}" if self.width else "") + ("x" if self.raw else "")
-
-    def columns(self, size: int) -> int:
-        """Return the number of outputs for a feature with a block of `size` columns."""
-        return (self.width or size) + self.raw
 
 
 def block_to_json(block: Block) -> dict[str, Any]:

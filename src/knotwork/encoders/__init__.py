@@ -1,6 +1,5 @@
 """Encoders: scikit-learn transformers that turn numerical columns into blocks of columns."""
 
-from knotwork.basis._blocks import Embedding
 from knotwork.encoders._choice import FEATURE_CANDIDATES, FeatureChoice, choose_per_feature
 from knotwork.encoders._methods import (
     METHOD_TABLE,
@@ -11,6 +10,7 @@ from knotwork.encoders._methods import (
     PerFeatureEncoder,
     make_encoder,
 )
+from knotwork.encoders._names import Embedding
 from knotwork.encoders._pairs import FoundPair, find_pairs
 from knotwork.encoders._tensor import TensorSplineEncoder
 from knotwork.encoders._transformers import PeriodicEncoder, PiecewiseLinearEncoder, ScalarEncoder, SplineEncoder

@@ -1,7 +1,6 @@
 """The methods by name, encodings (a method, a size and an embedding), and their encoders, also one per column."""
 
 import operator
-import re
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
 from inspect import signature
@@ -12,8 +11,9 @@ import numpy.typing as npt
 
 from knotwork._checks import argument_error, check_choice, check_int, listed, suggestion, type_error
 from knotwork.basis import FAMILIES
-from knotwork.basis._blocks import Block, Embedding
+from knotwork.basis._blocks import Block
 from knotwork.encoders._base import Encoder
+from knotwork.encoders._names import Embedding, EncodingName
 from knotwork.encoders._transformers import (
     SCALINGS,
     WAVES,
@@ -224,16 +224,17 @@ class MethodTable(MutableMapping[str, Method]):
             return methods[name]
         if name == PER_FEATURE:
             return Method(PER_FEATURE)
-        rest, plus, text = name.partition("+")
-        base, percent, period = rest.partition("%")
-        method = methods[base]
-        start = method.start or (base if plus else None)
+        parts = EncodingName.parse(name)
+        if parts.size is not None:
+            raise KeyError(name)
+        method = methods[parts.base]
+        start = method.start or (None if parts.embedding is None else parts.base)
         try:
             return replace(
                 method,
-                start=start and f"{start}{percent}{period}",
-                embedding=Embedding.parse(text) if plus else method.embedding,
-                period=float(period) if percent else method.period,
+                start=start and str(EncodingName(start, period=parts.period)),
+                embedding=method.embedding if parts.embedding is None else Embedding.parse(parts.embedding),
+                period=method.period if parts.period is None else float(parts.period),
             )
         except ValueError:
             raise KeyError(name) from None
@@ -286,11 +287,12 @@ def check_method(name: Any, argument: str = "method", *, also: Iterable[str] = (
     """
     if isinstance(name, str) and name in METHOD_TABLE:
         return name
-    base = name.partition("+")[0].partition("%")[0] if isinstance(name, str) else ""
-    if base in METHOD_TABLE and "%" in name.partition("+")[0] and name.partition("+")[0] not in METHOD_TABLE:
+    parts = EncodingName.parse(name if isinstance(name, str) else "")
+    is_known = parts.size is None and parts.base in METHOD_TABLE
+    if is_known and parts.plain not in METHOD_TABLE:
         requirement = "have a period larger than 0, as in 'CS-U%24', and only for a cyclic family"
         raise argument_error(argument, requirement, name)
-    if base in METHOD_TABLE:
+    if is_known:
         raise argument_error(argument, "have an embedding such as '+L8', '+LR8' or '+LR8x' behind its name", name)
     if hint := suggestion(name, (*also, *METHOD_TABLE), most=3) if isinstance(name, str) else "":
         raise argument_error(argument, "be a valid name (knotwork.METHODS lists them)", name, hint)
@@ -355,15 +357,16 @@ class Encoding:
         also : iterable of str, default=()
             Other valid values of the argument, for the error that lists them.
         """
-        name, at, size = _split(spec)
-        if at and name in also:
+        parts = EncodingName.parse(spec if isinstance(spec, str) else check_method(spec, argument, also=also))
+        name, size = _without_usual_embedding(parts), parts.size
+        if size is not None and name in also:
             raise argument_error(argument, f"be {name!r} without a size", spec)
         kind = METHOD_TABLE[check_method(name, argument, also=also)]
         if kind.is_choice:
             hint = "Training rows choose one for each column: knotwork.choose_per_feature returns the choices."
             raise argument_error(argument, "name one encoding", spec, hint)
         has_size = kind.has_size
-        if not at:
+        if size is None:
             return cls(name, default_size if has_size else None)
         if not size.isdecimal():
             raise argument_error(argument, "be a name, or a name and a size as in 'BS-Q@15'", spec)
@@ -372,8 +375,7 @@ class Encoding:
         return cls(name, int(size))
 
     def __str__(self) -> str:
-        name = re.split("[%+]", self.method)[0]
-        return self.method if self.size is None else f"{name}@{self.size}{self.method.removeprefix(name)}"
+        return str(EncodingName.parse(self.method)._replace(size=None if self.size is None else str(self.size)))
 
     @property
     def kind(self) -> Method:
@@ -443,16 +445,12 @@ class Encoding:
         return _build(PiecewiseLinearEncoder, settings, options)
 
 
-def _split(spec: Any) -> tuple[Any, str, str]:
-    """Return the method with its period, its embedding unless that is the default, ``"@"`` and the size, if any."""
-    if not isinstance(spec, str) or spec == PER_FEATURE:
-        return spec, "", ""
-    rest, plus, embedding = spec.partition("+")
-    rest, percent, period = rest.partition("%")
-    base, at, size = rest.partition("@")
-    name, base = f"{base}{percent}{period}{plus}{embedding}", f"{base}{percent}{period}"
-    usual = METHOD_TABLE[base].embedding if base in METHOD_TABLE else None
-    return base if name in METHOD_TABLE and METHOD_TABLE[name].embedding == usual else name, at, size
+def _without_usual_embedding(parts: EncodingName) -> str:
+    """Return the name of a method, without an embedding that is its default."""
+    names = parts.method, parts.plain
+    if all(name in METHOD_TABLE for name in names) and len({METHOD_TABLE[name].embedding for name in names}) == 1:
+        return parts.plain
+    return parts.method
 
 
 def _layer(method: Method) -> str:

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from knotwork._checks import argument_error, check_bool, check_choice, check_int, listed, type_error
 from knotwork._kernels.encoding import Layout, StackPart
-from knotwork.basis._blocks import Embedding
 from knotwork.basis._families import Functions
+from knotwork.encoders._names import Embedding
 from knotwork.nn._backbones import BACKBONES, Backbone
 from knotwork.nn._interactions import InteractionConfig
 from knotwork.nn._stack import WAVES, StackEncoding, StackLayout

@@ -10,6 +10,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator, NullLocator
 
 from knotwork.encoders._methods import METHOD_TABLE
+from knotwork.encoders._names import EncodingName
 from knotwork.report._aggregate import RankTable, file_name, in_order, name_size, sizes_of
 from knotwork.report._figures import label_points, of_size, panel_title
 from knotwork.report._page import Picture
@@ -59,7 +60,7 @@ def fixed_counterpart(method: str) -> str | None:
     known = METHOD_TABLE.get(method)
     if known is None or known.start is None or not known.learnable:
         return None
-    return known.start + "".join(method.partition("+")[1:])
+    return str(EncodingName.parse(known.start)._replace(embedding=EncodingName.parse(method).embedding))
 
 
 def overhead_table(summary: pd.DataFrame) -> ReportTable:

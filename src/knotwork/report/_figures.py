@@ -18,6 +18,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from knotwork._checks import argument_error
 from knotwork.encoders import METHOD_TABLE
+from knotwork.encoders._names import EncodingName
 from knotwork.report._aggregate import LEVEL, SCORES, RankTable, file_name, in_order, rank_table, sizes_of
 from knotwork.report._cd_diagram import draw_cd_diagram
 from knotwork.report._page import Picture
@@ -353,13 +354,13 @@ def draw_size_curves(curves: Sequence[SizeCurve], *, ylabel: str) -> Figure:
 
 def _knots(method: str) -> str:
     """Return the label of a method's knots; for an unregistered method, the end of its name."""
-    return METHOD_TABLE[method].knots_label if method in METHOD_TABLE else method.partition("-")[2]
+    return METHOD_TABLE[method].knots_label if method in METHOD_TABLE else EncodingName.parse(method).knots
 
 
 def _legend(figure: Figure, curves: "Sequence[SizeCurve | LearningCurve]") -> None:
     """Add a legend of families, and of methods whose size is not chosen, above the panels."""
     methods = [curve.method for curve in curves]
-    handles = {method if method in _STYLES else method.partition("-")[0]: _line(method) for method in methods}
+    handles = {method if method in _STYLES else EncodingName.parse(method).family: _line(method) for method in methods}
     figure.legend(handles.values(), handles.keys(), loc="outside upper right", ncols=len(handles), fontsize=8.5,
                   frameon=False, labelcolor=LIGHT.ink)  # fmt: skip
 

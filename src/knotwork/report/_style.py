@@ -22,6 +22,7 @@ from matplotlib.text import Text
 
 from knotwork.basis import FAMILIES
 from knotwork.encoders import METHOD_TABLE
+from knotwork.encoders._names import EncodingName
 from knotwork.knots import PLACEMENTS
 
 __all__ = ["DARK", "LIGHT", "PHONE", "Theme", "clean_axes", "dark_svg", "darken", "inline_svg", "method_colour",
@@ -118,7 +119,7 @@ def method_colour(method: str, theme: Theme) -> str:
     """Return the colour of a method's family, in the order of the registry; other methods are grey."""
     colours = theme.blue, theme.orange, theme.pink, theme.green, theme.red
     by_short = dict(zip((family.short for family in FAMILIES.values()), colours, strict=False))
-    return by_short.get(method.partition("+")[0].partition("-")[0], theme.grey)
+    return by_short.get(EncodingName.parse(method).family, theme.grey)
 
 
 def method_marker(method: str) -> str:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 
 from knotwork.encoders._choice import FEATURE_CANDIDATES
 from knotwork.encoders._methods import METHOD_TABLE, PER_FEATURE, Encoding
+from knotwork.encoders._names import EncodingName
 from knotwork.knots._placements import placement_traits
 from knotwork.study._data import DataIdentity
 from knotwork.study._plan import DEFAULT_BINS, BackboneChoice, Plan
@@ -162,7 +163,7 @@ def _parts(
 
 def _registered(encoding: Encoding) -> list[str] | None:
     """Return the method and the placement of an encoding if a user has registered one of them, with its settings."""
-    name = encoding.method if encoding.method in list(METHOD_TABLE) else encoding.method.partition("+")[0]
+    name = encoding.method if encoding.method in list(METHOD_TABLE) else EncodingName.parse(encoding.method).plain
     traits = _traits(name)
     return None if BUILT_IN.get(name) == traits else traits
 

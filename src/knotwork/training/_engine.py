@@ -17,8 +17,8 @@ from torch import Tensor
 
 from knotwork._checks import argument_error
 from knotwork._kernels.dispatch import HAS_TRITON
-from knotwork.basis._blocks import Embedding
 from knotwork.basis._families import Functions
+from knotwork.encoders._names import Embedding
 from knotwork.nn._backbones import Backbone
 from knotwork.nn._stack import WAVES, kind_of
 from knotwork.training._chunks import ChunkLoader, as_streamed

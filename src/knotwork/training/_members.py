@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from knotwork._checks import argument_error, check_choice
-from knotwork.basis._blocks import Block, Embedding
+from knotwork.basis._blocks import Block
+from knotwork.encoders._names import Embedding
 from knotwork.knots import TASKS
 from knotwork.knots._usual_range import usual_range
 from knotwork.nn._backbones import Backbone

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from knotwork._checks import check_choice
 from knotwork._kernels.dropout import Noise
 from knotwork._kernels.fixed_order import fixed_order
-from knotwork.basis._blocks import Embedding
+from knotwork.encoders._names import Embedding
 from knotwork.knots import TASKS
 from knotwork.nn._backbones import Backbone
 from knotwork.nn._embedding import FeatureEmbedding
