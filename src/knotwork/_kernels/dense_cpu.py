@@ -97,7 +97,7 @@ def _natural_backward(x, breaks, n_knots, bends, features, grad, with_knots, a, 
 
 @compiled()
 def _radial(x, centres, factors, n_functions, has_bumps, values, out):
-    """Write the rows of one group: into a row of whole vectors first, since a loop over what is left is slow."""
+    """Write the rows of one group: first into a row of whole vectors, since a loop over the remainder is slow."""
     per_bit = centres.dtype.type(1.4426950408889634)
     most = centres.dtype.type(MOST_SINGLE_BITS if centres.itemsize == 4 else MOST_BITS)
     for i in range(x.shape[0]):

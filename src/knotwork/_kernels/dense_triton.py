@@ -53,12 +53,12 @@ def _curve(x, breaks, n_knots, STEPS: tl.constexpr):
 
 @triton.jit
 def _at_interval(interval, first, second, COLUMNS: tl.constexpr):
-    """Return rows of zeros but for two numbers, in the column of the interval and in the next one."""
+    """Return rows of zeros except two numbers, in the column of the interval and in the next one."""
     place = tl.arange(0, COLUMNS)[None, :] - interval[:, None]
     return tl.where(place == 0, first[:, None], tl.where(place == 1, second[:, None], 0.0))
 
 
-# Lengths of rows are given in units of a constant, so that the compiler knows by what they can be divided, and writes
+# Lengths of rows are given in units of a constant, so that the compiler knows their divisors, and writes
 # several values at once. Specialising for each length would take long.
 
 
@@ -305,7 +305,7 @@ def _bends_backward(
 
 @triton.jit
 def _width_at(breaks, k, n_knots):
-    """Return the width of the bump at each place, and by how many intervals it is divided; 1 behind the last."""
+    """Return the width of the bump at each place, and the number of intervals that divides it; 1 after the last."""
     before = tl.maximum(k - 1, 0)
     after = tl.minimum(k + 1, n_knots + 1)
     here = (k >= 0) & (k <= n_knots + 1)
@@ -332,7 +332,7 @@ def _factors_forward(
 
 @triton.jit
 def _width_slopes(grad, factors, breaks, k, n_knots):
-    """Return the gradient of the distance between the neighbours of each place, 0 behind the last."""
+    """Return the gradient of the distance between the neighbours of each place, 0 after the last."""
     here = (k >= 0) & (k <= n_knots + 1)
     width, steps = _width_at(breaks, k, n_knots)
     product = tl.load(grad + k, mask=here, other=0.0) * tl.load(factors + k, mask=here, other=0.0)

@@ -90,7 +90,7 @@ def is_transformed() -> bool:
 class Operation:
     """A differentiable function of tensors, with a path for each device.
 
-    Results of a path can be differentiated once; those of an operation with `packing` as often as one likes, because
+    Results of a path can be differentiated once; those of an operation with `packing` repeatedly, because
     with ``create_graph=True`` their gradient is that of the formula.
 
     Parameters
@@ -188,7 +188,7 @@ class Operation:
             (self.name, forward, forward_shapes),
             (f"{self.name}_backward", backward, backward_shapes),
         ):
-            # Not by `torch.library.custom_op`, whose gradient in Python is called at every step, though it is not used.
+            # Not by `torch.library.custom_op`, whose gradient in Python is called at every step although it is unused.
             schema = torch.library.infer_schema(function, mutates_args=())
             if name in LIBRARIES:
                 LIBRARIES.pop(name)._destroy()

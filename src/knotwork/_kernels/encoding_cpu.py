@@ -377,7 +377,7 @@ def _rows_backward(
     with_knots: bool = True,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Return the gradients of x and of the breaks; zero for the two ends, which do not move."""
-    del with_x, with_knots  # one comes with the other
+    del with_x, with_knots  # both are computed together
     type_, n_chunks = breaks.dtype, -(-x.shape[1] // ROWS_PER_CHUNK)
     x_grad, parts = torch.empty(x.shape, dtype=type_), np.zeros((max(n_chunks, 1), *breaks.shape))
     values, knots, counts, grads = (as_array(t) for t in (x.to(type_), breaks, n_knots, grad.to(type_)))

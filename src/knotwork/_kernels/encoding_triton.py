@@ -532,7 +532,7 @@ def forward_from_logits(
     """Fill `out` as `forward`, and return breaks and penalty; None where that is not possible.
 
     It is possible for one group with or without an axis of groups, with not too many knots: all by one kernel, or for
-    many values, of which every program would compute the knots in vain, by two.
+    many values, where every program would compute the knots without need, by two.
     """
     *lead, n_features, n_widths = logits.shape
     size, in_one = out.shape[-1], x.numel() <= MOST_WITH_KNOTS

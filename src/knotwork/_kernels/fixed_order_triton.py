@@ -45,7 +45,7 @@ def _tile(pointer, first, second, n_first, n_second, TRANSPOSED: tl.constexpr):
     return tl.load(pointer + places, mask=inside, other=0.0)
 
 
-# Lengths are given in units of a constant, so that the compiler knows by what they can be divided, and reads several
+# Lengths are given in units of a constant, so that the compiler knows their divisors, and reads several
 # values at once. Specialising for each length would take long.
 
 

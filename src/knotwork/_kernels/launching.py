@@ -32,7 +32,7 @@ MOST_PLANS = 1024
 """Plans of launches that are kept for each kernel: one for every combination of shapes."""
 
 N_SCRATCH = 2
-"""Addresses of scratch memory that compiled kernels take behind their arguments; none if they need no such memory."""
+"""Addresses of scratch memory that compiled kernels take after their arguments; none if they need none."""
 
 
 INVALID_CONTEXT = 201
@@ -146,7 +146,7 @@ def _loaded(compiled: CompiledKernel) -> _Loaded | None:
 
 
 def _selected(kernel: Any, arguments: Sequence[Any], others: dict[str, Any]) -> _Loaded | None:
-    """Return the code for such arguments, compiled if need be; None if Triton itself must launch it."""
+    """Return the code for such arguments, compiled if needed; None if Triton itself must launch it."""
     if not isinstance(kernel, JITFunction):  # of Triton's interpreter
         return None
     compiled = kernel.run(*arguments, grid=(1,), warmup=True, **others)

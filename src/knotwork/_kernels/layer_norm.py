@@ -63,7 +63,7 @@ def layer_norm(
     Returns
     -------
     sum : Tensor of shape (M, ..., d)
-        ``s = x + added + shift``, or x itself; with `first`, ``s[..., :1, :]``. A network that goes on with s instead
+        ``s = x + added + shift``, or x itself; with `first`, ``s[..., :1, :]``. A network that continues with s instead
         of x lets the kernel add the gradients of both results.
     normalised : Tensor of shape (M, ..., d)
         In the type of x.

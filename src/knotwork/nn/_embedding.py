@@ -1,4 +1,4 @@
-"""A learned map of each feature's block of columns, behind an encoding."""
+"""A learned map of each feature's columns, after an encoding."""
 
 import math
 from collections.abc import Sequence

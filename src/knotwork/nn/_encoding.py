@@ -88,7 +88,7 @@ class _Encoding(KnotEncoding):
 
     @property
     def out_features(self) -> int:
-        """Number of columns of all features together, as the next linear layer needs it behind ``flatten(-2)``."""
+        """Number of columns of all features together: the inputs of a linear layer after ``flatten(-2)``."""
         return self.n_features * self.get_output_shape()[-1]
 
     def get_output_shape(self) -> torch.Size:
@@ -242,7 +242,7 @@ class _Encoding(KnotEncoding):
 
     def _inspect(self, values: Tensor) -> None:
         """Warn once if values are far outside [0, 1], as raw columns are; later forward passes are not inspected."""
-        if torch.compiler.is_compiling():  # first, because compiled code depends on whatever is read before
+        if torch.compiler.is_compiling():  # first: compiled code is guarded by everything that is read before
             return
         if self._n_inspected >= INSPECTED or is_transformed() or not values.numel():
             return
@@ -444,7 +444,7 @@ def _check_sizes(size: int | Sequence[int], n_features: int, smallest: int) -> t
 
 
 def _check_spacing(min_spacing: float, n_widths: int) -> float:
-    """Return a smallest spacing that leaves room for `n_widths` intervals."""
+    """Return the smallest spacing, which must leave room for `n_widths` intervals."""
     if not 0.0 < min_spacing < 1.0 / n_widths:
         limits = f"be larger than 0 and smaller than 1 / {n_widths}, one over the number of intervals"
         raise argument_error("min_spacing", limits, min_spacing)
@@ -475,7 +475,7 @@ def _initial_breaks(knots: Any, n_knots: Sequence[int], n_members: int | None) -
 
 
 def _knots_of(encoder: Any, kind: str, other: str) -> list[npt.NDArray[np.float64]]:
-    """Return the knots of an encoder that a layer can take the place of, on its range scaled to [0, 1]."""
+    """Return the knots of an encoder that a layer can replace, on its range scaled to [0, 1]."""
     if type(encoder).__name__ != kind:
         hint = f"There is also {other}; other encoders transform the table in front of the network."
         raise type_error("encoder", f"be a fitted {kind}", encoder, hint)

@@ -38,7 +38,7 @@ class InteractionConfig:
     Parameters
     ----------
     pairs : int, "auto" or sequence of pair, default="auto"
-        Pairs of numerical columns, by name or by position in a table without names; or a number: so many at most are
+        Pairs of numerical columns, by name or by position in a table without names; or the maximum number of pairs,
         found on the training rows by `knotwork.find_pairs`; or ``"auto"``: those that stand out.
     rank : int, default=4
         Products of each output; a larger rank fits more irregular surfaces.
@@ -280,7 +280,7 @@ class TensorSplineEncoding(nn.Module):
     min_spacing : float, default=0.001
         Smallest distance of learned knots.
     missing : {"zeros", "indicator", "error"}, default="zeros"
-        How to encode NaN, as in `SplineEncoding`; with zeros, what is left is a function of the other feature.
+        How to encode NaN, as in `SplineEncoding`; with zeros, the rest is a function of the other feature.
     n_members : int, optional
         Number of encodings that are computed together, each with its own knots and weights; input and output then have
         a leading axis of members.

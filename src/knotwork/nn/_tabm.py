@@ -19,7 +19,7 @@ __all__ = ["TabM", "mean_prediction"]
 
 @final
 class Adapters(Initial):
-    """Factors of the inputs, others for every prediction.
+    """Factors of the inputs, different for every prediction.
 
     They start as normal random numbers of variance one. All columns of an encoded feature have the same, so that each
     prediction starts with its own weights of the features, and the padding of blocks changes nothing.

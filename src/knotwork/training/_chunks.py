@@ -24,7 +24,7 @@ CHUNK_BYTES, MOST_CHUNK_ROWS = 240 << 20, 1 << 22
 """Bytes and rows of a chunk, at most. Two are in memory; pinned memory has sizes of powers of two, here 256 MiB."""
 
 FLAGS = (1, 2)
-"""Codes of an indicator of missing values: where the value is missing, and where it is not; 0 stands for unseen."""
+"""Codes of an indicator of missing values: missing, and present; 0 is the code of unseen categories."""
 
 CODE_TYPES = (np.uint8, np.int16, np.int32)
 """Types of codes in files; the smallest one that holds all of them is taken."""
@@ -63,7 +63,7 @@ class RowFormat:
         return np.dtype([*fields, ("codes", code, (len(self.cardinalities),))], align=True)
 
     def n_chunks(self, n_rows: int) -> int:
-        """Return into how many chunks so many rows are divided."""
+        """Return the number of chunks for this number of rows."""
         most = min(CHUNK_BYTES // self.dtype.itemsize, MOST_CHUNK_ROWS)
         # Rows are drawn into chunks, whose sizes differ a little: six standard deviations are left.
         usual = max(most - 6 * int(np.sqrt(most)), 1)
@@ -158,7 +158,7 @@ class ChunkWriter:
         self.counts = np.zeros(n_chunks, dtype=np.int64)
 
     def reserve(self, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return the first places in each chunk for so many rows each."""
+        """Reserve room for rows in each chunk, and return the first place of each."""
         starts = self.counts.copy()
         self.counts += counts
         return starts
@@ -267,7 +267,7 @@ class ChunkLoader:
                         slot.event.record(stream)
                 number += 1
                 self._ready.put((slot, n_rows))
-        except BaseException as error:  # which the training raises
+        except BaseException as error:  # raised by `load`, in the thread that trains
             self._ready.put(error)
 
     def close(self) -> None:

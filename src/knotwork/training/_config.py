@@ -194,7 +194,7 @@ class TrainingConfig:
         return {name: value for name, value in asdict(self).items() if name not in LATER or value != defaults[name]}
 
     def strengths(self, n_features: int) -> tuple[float, ...]:
-        """Return the smoothness of each of so many features."""
+        """Return the smoothness of each feature."""
         smoothness = self.smoothness
         if not isinstance(smoothness, tuple):
             return (float(smoothness),) * n_features  # type: ignore[arg-type]

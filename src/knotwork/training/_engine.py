@@ -74,9 +74,9 @@ def train(
     members : sequence of Member
         The members: any mix of encodings, sizes and rows.
     backbone : Backbone
-        Configuration of the backbone, of members that have none of their own.
+        Configuration of the backbone of members without a `Member.backbone`.
     config : TrainingConfig
-        Configuration of training, of members that have none of their own; its time limit is that of the call.
+        Configuration of training of members without a `Member.config`; its time limit is that of the call.
     device : str or torch.device, default="auto"
         The device; by default a GPU if one is available.
     categories : {"embedding", "code", "mixed"}, default="embedding"
@@ -91,8 +91,8 @@ def train(
         GPU, which small ones leave idle most of the time, and those that have not begun when the time is up are left
         out. Otherwise they are trained one after the other, and each for at least one epoch.
     start : Trained, optional
-        Networks to go on from, one for each member and in their order: each keeps its encoding, its best weights unless
-        an epoch is better, and its history, which the new epochs follow.
+        Networks to resume from, one for each member in the same order. Each keeps its encoding, its best weights unless
+        a new epoch is better, and its history, to which the new epochs are appended.
 
     Returns
     -------
@@ -104,7 +104,7 @@ def train(
     Members of one backbone, configuration and size form one stack, unless that would not fit into memory. A stack that
     runs out of memory nevertheless is trained as two halves. Stacks are trained one after the other. Each gets a share
     of the remaining time in proportion to its work, and leaves the time that it does not need to the others. If its
-    share does not suffice for all epochs of a cosine or of cycles, the learning rate falls faster.
+    share is too short for all epochs of a cosine or of cycles, the learning rate falls faster.
 
     Where rows are in chunks (`TrainingTable.chunks`), each chunk counts as an epoch: members are validated after it,
     and a pass over the rows has as many epochs as there are chunks. The next chunk is loaded meanwhile.
@@ -162,7 +162,7 @@ class _TrainCall:
         self.training: list[_RunningStack] = []
 
     def train(self, waiting: list[list[int]]) -> None:
-        """Train stacks, one after the other or some side by side; after Ctrl-C others keep their initial weights."""
+        """Train stacks one by one, or several side by side; after Ctrl-C the rest keep their initial weights."""
         # Stacks side by side would need different chunks at a time.
         number, most = 0, MOST_AT_ONCE if self.ensemble and self.table.chunks is None else 1
         while waiting:
@@ -219,7 +219,7 @@ class _TrainCall:
                     time.sleep(BETWEEN_LOOKS)
         except KeyboardInterrupt:
             self.stopped = True
-            self._build(stacks, group, number)  # those that Ctrl-C has prevented
+            self._build(stacks, group, number)  # those that were not built before Ctrl-C
         finally:
             for stack in stacks:
                 stack.release()
@@ -247,7 +247,7 @@ class _TrainCall:
         return self.stopped
 
     def share_done(self, places: list[int], share: float) -> float:
-        """Return the share of all work that is done, where a stack has done `share` of its own."""
+        """Return the share of all work that is done, after a stack has done `share` of its work."""
         self.shares[places[0]] = share * float(self.costs[places].sum())
         return min(sum(self.shares.values()) / float(self.costs.sum()), 1.0)
 
@@ -261,7 +261,7 @@ class _TrainCall:
 class Pace:
     """The place of a stack on its schedule, in epochs, and the epochs of the schedule that one epoch stands for.
 
-    If the time does not suffice for all epochs, the learning rate falls faster: training that is cut off while the rate
+    If there is too little time for all epochs, the learning rate falls faster: training that is cut off while the rate
     is high ends far from the optimum.
     """
 
@@ -275,7 +275,7 @@ class Pace:
         return self.epochs > self.max_epochs - 0.5
 
     def go_on(self, left: float, seconds: float) -> None:
-        """Add an epoch that took `seconds`, and adapt the speed to the time that is left."""
+        """Add an epoch that took `seconds`, and adapt the speed to the remaining time."""
         self.epochs += self.speed
         possible = max(left / max(seconds, 1e-9), 1.0)
         self.speed = max((self.max_epochs - self.epochs) / possible, 1.0)
@@ -338,7 +338,7 @@ class _RunningStack:
 
     @contextmanager
     def _closed_on_error(self) -> Iterator[None]:
-        """Stop the thread that loads chunks if the stack cannot be built."""
+        """Stop the thread that loads chunks if building the stack fails."""
         try:
             yield
         except BaseException:
@@ -363,11 +363,11 @@ class _RunningStack:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the epoch that was started is finished; without stacks beside it one can wait for it."""
+        """Whether the epoch that was started is finished; a stack that is trained alone can simply be waited for."""
         return self.stream is None or self.done is None or bool(self.done.query())  # type: ignore[no-untyped-call]
 
     def end_epoch(self) -> bool:
-        """Read the scores of the epoch, and return whether training goes on."""
+        """Read the scores of the epoch, and return whether training continues."""
         run = self.run
         with self._on_stream():
             report, seconds = torch.cat(self.reports, dim=1).cpu().numpy(), run.seconds()
@@ -380,7 +380,7 @@ class _RunningStack:
             self._report()
             if not self.n_alive:
                 return False
-            # Steps of the whole stack that members take which have stopped.
+            # Steps of the whole stack that were spent on members that have stopped.
             self.wasted += self.n_steps * (~alive).sum() / len(self.places)
             if self.wasted >= DROP_STEPS.get(self.job.device.type, 2):
                 self._drop_stopped()
@@ -429,7 +429,7 @@ class _RunningStack:
             part.release()
 
     def keep_results(self) -> None:
-        """Hand over the network with the best weights of all members, including those that were removed."""
+        """Add the network with the best weights of all members, including those that stopped early, to the results."""
         run, network = self.run, self._network()
         for best in (*self.stopped, *(part.state.best_weights for part in self.parts)):
             best.write(network)
@@ -490,7 +490,7 @@ def plan_stacks(
     memory = _free_memory(device) * MEMORY_SHARE
     stacks = []
     for (group_backbone, group_config, _), places in groups.items():
-        join = not group_config.reproducible  # a member that is only scaled would have more inputs there, of zeros
+        join = not group_config.reproducible  # a member that is only scaled would get additional inputs of zeros
         for same_size in _by_size(places, members, group_backbone, join_scaled=join):
             same_size.sort(key=lambda place: members[place].kinds)
             columns = _columns([members[place] for place in same_size])
@@ -520,13 +520,13 @@ def _check_reproducible(member: Member, backbone: Backbone, config: TrainingConf
 
 
 def _columns(members: Sequence[Member]) -> int:
-    """Return the columns of a feature in a stack, before and behind its embedding."""
+    """Return the columns of a feature in a stack, before and after its embedding."""
     size, embedding = max(member.size for member in members), members[0].embedding
     return size if embedding is None else size + embedding.columns(size)
 
 
 def _settings(member: Member, backbone: Backbone, config: TrainingConfig) -> tuple[Backbone, TrainingConfig]:
-    """Return a member's backbone and configuration, or else those of the call."""
+    """Return a member's backbone and configuration, by default those of the call."""
     return member.backbone or backbone, member.config or config
 
 
@@ -546,8 +546,8 @@ def _member_bytes(table: TrainingTable, size: int, backbone: Backbone, config: T
     """Return an estimate of the bytes of a member in a stack.
 
     About 7 floats per parameter (weight, gradient, two moments, best weight, copies), 2 more with a moving average of
-    the weights, 2 per activation (forward and
-    backward), and 2 integers per row (rows of the table, and their order in the epoch).
+    the weights, 2 per activation (forward and backward), and 2 integers per row (rows of the table, and their order in
+    the epoch).
     """
     n_parameters = sum(parameter.numel() for parameter in _meta_network(table, size, backbone).parameters())
     batch = config.batch_size_for(table.n_rows)
@@ -565,7 +565,7 @@ def _pair_bytes(member: Member, batch: int) -> int:
 
 
 def _meta_network(table: TrainingTable, size: int, backbone: Backbone) -> torch.nn.Module:
-    """Return the network of one member behind its encoding, without memory for its parameters."""
+    """Return the network of one member without its encoding, and without memory for its parameters."""
     sizes, cardinalities = [size] * table.numbers.shape[1], table.cardinalities
     with torch.device("meta"):
         return backbone.build(sizes, 8 * len(cardinalities), cardinalities, table.d_out, n_members=1)

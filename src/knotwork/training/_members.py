@@ -28,7 +28,7 @@ SMALLEST_UNIT = 1e-290
 """Smallest unit of a column: its half and its inverse are normal numbers."""
 
 UNIT_ROWS = 1 << 13
-"""Rows that are converted to units at a time: what is computed on the way stays in the cache."""
+"""Rows that are converted to units at a time, so that intermediate results stay in the cache."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,7 +154,7 @@ class Member:
             raise argument_error("train", "name at least one row", self.train)
 
     def without_rows(self) -> "Member":
-        """Return the member with no validation rows and its first training row only, to keep what else it has."""
+        """Return the member with its first training row only and no validation rows: the rest describes its network."""
         return replace(self, train=self.train[:1], valid=self.valid[:0])
 
     @property

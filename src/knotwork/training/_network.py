@@ -1,4 +1,4 @@
-"""The network of a stack: encoded numbers, embedded if wanted, and categories, followed by a backbone."""
+"""The network of a stack: encoded numbers, optionally embedded, and categories, followed by a backbone."""
 
 import copy
 import math
@@ -26,7 +26,7 @@ from knotwork.training._members import Member, TrainingTable, column_units
 from knotwork.training._threads import side_by_side
 
 __all__ = [
-    "CATEGORIES", "Network", "RateGroup", "block_weights", "build_network", "count_parameters", "matrices",
+    "CATEGORIES", "Network", "RateGroup", "block_weights", "build_network", "count_parameters", "matrices", "moved",
     "predict_stack", "rate_groups", "running_statistics", "take_members", "weight_decays",
 ]  # fmt: skip
 
@@ -349,7 +349,7 @@ def block_weights(network: Network, backbone: Backbone) -> Tensor | None:
     weights = backbone.first_weights(network.backbone)
     if weights is None or not len(network.encoding.layout.sizes):
         return None
-    if weights.dim() == 3:  # a flat input, with further inputs behind the blocks
+    if weights.dim() == 3:  # a flat input, followed by further inputs
         n_features, raw = len(network.encoding.layout.sizes), network.embedding is not None and network.embedding.raw
         columns = network.encoding.layout.size + raw
         weights = weights[:, : n_features * columns].view(len(weights), n_features, columns, -1)
@@ -375,6 +375,12 @@ def take_members(network: Network, index: Tensor) -> Network:
                 setattr(module, name, buffer[index].contiguous())
     taken.encoding.layout = network.encoding.layout.take(index.tolist())
     return taken
+
+
+def moved(network: Network, device: torch.device) -> Network:
+    """Return a network whose tensors are on a device; those that are on it already are shared."""
+    parameters = {id(each): nn.Parameter(each.detach().to(device)) for each in network.parameters()}
+    return copy.deepcopy(network, {**parameters, **{id(each): each.to(device) for each in network.buffers()}})
 
 
 def predict_stack(

@@ -30,7 +30,7 @@ SMALLEST_SPREAD = 1e-3
 """Smallest standard deviation that a network predicts, in units of the target's."""
 
 START_OF_SPREAD = math.log(math.e - 1.0)
-"""Added to the output of a standard deviation: one of 0 then stands for 1."""
+"""Added to the output of a standard deviation: an output of 0 then means 1."""
 
 
 @final

@@ -39,11 +39,11 @@ class EpochReport:
     epoch, max_epochs : int
         Number of the epoch, from 1, and the most that the stack is trained for.
     n_alive, n_members : int
-        Networks of the stack that go on, and all of them.
+        Networks of the stack that continue, and all of them.
     steps : int
         Steps of all networks of the stack in this epoch.
     done : float
-        Share of the work of all stacks that is done, at least.
+        Minimum share of the work of all stacks that is done.
     n_training : int
         Networks in training in all stacks.
     loss : float
@@ -89,7 +89,7 @@ def log_epoch(report: EpochReport) -> None:
 
 @final
 class Reporters:
-    """Calls several functions after every epoch, and asks to stop if one of them does; `stopped` tells if one did."""
+    """Calls several functions after every epoch, and asks to stop if one of them does; `stopped` says if one did."""
 
     def __init__(self, reporters: Sequence[Reporter]) -> None:
         self._reporters, self.stopped = tuple(reporters), False
@@ -108,7 +108,7 @@ class Reporters:
 
 @contextmanager
 def shown_stage(text: str) -> Iterator[None]:
-    """Show what is done before the first network is trained, in a line of the terminal; a file gets nothing."""
+    """Show the current stage before the first network is trained, in a line of the terminal; not in a file."""
     check_installed("verbose=True", "study", "rich")
     from rich.console import Console  # noqa: PLC0415 - optional
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from knotwork.basis._blocks import BasisBlock, Block
 from knotwork.nn._backbones import Backbone
 from knotwork.training._members import Member, in_units, padded
-from knotwork.training._network import Network, predict_stack, take_members
+from knotwork.training._network import Network, moved, predict_stack, take_members
 from knotwork.training._objective import Objective, all_predictions, column_units, score_units
 from knotwork.training._stack import TrainingStack
 from knotwork.training._threads import cpu_threads
@@ -56,7 +56,7 @@ class History:
         return len(self.loss)
 
     def followed_by(self, later: "History") -> "History":
-        """Return this history and one that goes on from its best weights, and keeps them unless an epoch is better."""
+        """Return this history continued by a later one, whose training was resumed from the best weights."""
         return History(
             np.concatenate([self.loss, later.loss]),
             np.concatenate([self.score, later.score]),
@@ -156,9 +156,9 @@ class Piece:
     places : tuple of int
         Places of its members among all.
     shift, scale : Tensor of shape (n_members,) or (n_members, n_targets)
-        Regression predictions are multiplied by `scale`, then `shift` is added, but to distances; float64.
+        Regression predictions are multiplied by `scale`, then `shift` is added, except to distances; float64.
     backbone : Backbone
-        Configuration of the network behind the encoding.
+        Configuration of the network after the encoding.
     """
 
     network: Network
@@ -176,6 +176,11 @@ class Piece:
             network.encoding.logits = None  # none of the members that are left has learned knots
         new_places = tuple(places.index(self.places[old]) for old in kept)
         return Piece(network, new_places, self.shift[index], self.scale[index], self.backbone)
+
+    def to(self, device: torch.device) -> "Piece":
+        """Return the piece with its tensors on a device; those that are on it already are not copied."""
+        shift, scale = self.shift.to(device), self.scale.to(device)
+        return Piece(moved(self.network, device), self.places, shift, scale, self.backbone)
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,6 +232,30 @@ class Trained:
         pieces = [piece.take(places) for piece in self.pieces if set(piece.places) & set(places)]
         paths = None if self.knot_paths is None else [self.knot_paths[place] for place in places]
         return replace(self, pieces=pieces, histories=[self.histories[place] for place in places], knot_paths=paths)
+
+    @classmethod
+    def joined(cls, parts: Sequence["Trained"], groups: Sequence[Sequence[int]], device: torch.device) -> "Trained":
+        """Return the members of all parts on one device; `groups` are the places that those of each part get."""
+        pieces: list[Piece] = []
+        histories: dict[int, History] = {}
+        paths: dict[int, FloatArray | None] = {}
+        for part, group in zip(parts, groups, strict=True):
+            pieces += [
+                replace(piece.to(device), places=tuple(group[place] for place in piece.places)) for piece in part.pieces
+            ]
+            histories.update(zip(group, part.histories, strict=True))
+            paths.update(zip(group, part.knot_paths or [], strict=part.knot_paths is not None))
+        return replace(
+            parts[0],
+            pieces=sorted(pieces, key=lambda piece: piece.places),
+            histories=[histories[place] for place in sorted(histories)],
+            interrupted=any(part.interrupted for part in parts),
+            knot_paths=[paths[place] for place in sorted(paths)] if paths else None,
+        )
+
+    def to(self, device: torch.device) -> "Trained":
+        """Return the members with all networks on a device."""
+        return replace(self, pieces=[piece.to(device) for piece in self.pieces])
 
     def outputs(
         self,

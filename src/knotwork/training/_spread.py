@@ -23,7 +23,7 @@ from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import matrix_precision, plan_stacks, resolve_device, train, training_costs
 from knotwork.training._members import Member, TrainingTable
 from knotwork.training._progress import EpochReport, Reporter, Reporters
-from knotwork.training._results import History, Piece, Trained
+from knotwork.training._results import Trained
 from knotwork.training._threads import stopped_by_ctrl_c, wait_for
 
 __all__ = [
@@ -41,6 +41,8 @@ ENGINES = ("local", "ray")
 
 CLUSTER_DEVICES = ("auto", "cpu", "cuda")
 """Devices of the workers of a Ray cluster: GPUs if it has any, or as they are named."""
+
+CPU = torch.device("cpu")
 
 MAX_RETRIES = 3
 """Number of times that Ray restarts a task whose worker has died."""
@@ -144,7 +146,7 @@ def train_spread(
             raise
         progress.interrupted = True
     trained = [future.result() for future in futures]
-    joined = _joined(trained, groups, device=devices[0])
+    joined = Trained.joined(trained, groups, devices[0])
     return replace(joined, interrupted=joined.interrupted or progress.interrupted)
 
 
@@ -212,30 +214,6 @@ class _Progress:
         )
 
 
-def _joined(trained: Sequence[Trained], groups: Sequence[Sequence[int]], *, device: torch.device) -> Trained:
-    """Return the members of all groups in their order, on one device."""
-    pieces: list[Piece] = []
-    histories: dict[int, History] = {}
-    paths: dict[int, Any] = {}
-    for part, group in zip(trained, groups, strict=True):
-        pieces += [replace(_moved(each, device), places=tuple(group[place] for place in each.places))
-                   for each in part.pieces]  # fmt: skip
-        histories.update(zip(group, part.histories, strict=True))
-        paths.update(zip(group, part.knot_paths or [], strict=part.knot_paths is not None))
-    return replace(
-        trained[0],
-        pieces=sorted(pieces, key=lambda piece: piece.places),
-        histories=[histories[place] for place in sorted(histories)],
-        interrupted=any(part.interrupted for part in trained),
-        knot_paths=[paths[place] for place in sorted(paths)] if paths else None,
-    )
-
-
-def _moved(piece: Piece, device: torch.device) -> Piece:
-    parts = {name: getattr(piece, name).to(device) for name in ("network", "shift", "scale")}
-    return replace(piece, **parts)
-
-
 def _cluster_workers(ray: Any, device: Any) -> tuple[int, float]:
     """Return the number of workers of a cluster, and the GPUs that each of them needs."""
     resources = ray.cluster_resources()
@@ -263,13 +241,13 @@ def _train_on_cluster(
     settings["device"] = "cuda" if gpus else "cpu"
     tasks = []
     for group in groups:
-        known = None if start is None else _on_cpu(start.take(group))
+        known = None if start is None else start.take(group).to(CPU)
         tasks.append(task.remote(stored, [members[place] for place in group], kind, known, settings))
-    return _joined(_results(ray, tasks), groups, device=here)
+    return Trained.joined(_results(ray, tasks), groups, here)
 
 
 def _results(ray: Any, tasks: list[Any]) -> list[Trained]:
-    """Return what tasks return; if one fails, or after Ctrl-C, end the others, for which no one waits any more."""
+    """Return what tasks return; if one fails, or after Ctrl-C, cancel the others."""
     try:
         results: list[Trained] = ray.get(tasks)
     except BaseException:
@@ -288,11 +266,7 @@ def _train_remotely(
     settings: dict[str, Any],
 ) -> Trained:
     """Train members in a worker of a cluster."""
-    return _on_cpu(train(table, members, *kind, start=start, **settings))
-
-
-def _on_cpu(trained: Trained) -> Trained:
-    return replace(trained, pieces=[_moved(piece, torch.device("cpu")) for piece in trained.pieces])
+    return train(table, members, *kind, start=start, **settings).to(CPU)
 
 
 @contextmanager

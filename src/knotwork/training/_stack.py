@@ -62,7 +62,7 @@ class TrainingStack:
         return math.ceil(self.order.shape[1] / self.job.batch_size)
 
     def set_pace(self, epochs: float, speed: float) -> None:
-        """Set the place of the next epoch on the schedule, and how many epochs of the schedule it stands for."""
+        """Set the place of the next epoch on the schedule, and the number of epochs of the schedule that it covers."""
         self.pace[0].fill_(epochs)
         self.pace[1].fill_(speed)
 

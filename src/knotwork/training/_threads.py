@@ -4,8 +4,8 @@ Threads that share every operation wait for each other after each one. Those of 
 core, and a step of a small network has hundreds of operations: where other processes use the cores, or a container
 limits them, such a fit takes many times as long. Threads that train different members wait only at the end of an epoch.
 
-A process that is forked has none of its parent's threads. Torch waits for them for ever where it would share an
-operation among several, so that a forked process has one thread, as in the workers of torch's DataLoader.
+A process that is forked has none of its parent's threads. Torch deadlocks where it would share an operation among
+several, so a forked process uses one thread, as in the workers of torch's DataLoader.
 """
 
 import math
@@ -60,7 +60,7 @@ class _Setting:
         """Return the number of cores that the caller may use; trainings in other threads leave it a share."""
         if self._is_broken:
             raise ForkedProcessError(
-                "This process was forked while another thread used networks, and would wait for it without end. Start "
+                "This process was forked while another thread used networks, and would deadlock. Start "
                 "processes by multiprocessing.get_context('spawn') or by joblib, or fork before networks are used."
             )
         with self._lock:
@@ -167,10 +167,10 @@ class StepThreads:
 
     Notes
     -----
-    The first steps are timed with either number, after one that compiles. All cores must be `GAIN` times faster, and
-    are given up after an epoch whose steps took longer than one thread needed: the cores have other work. After
-    `PAUSE` seconds both numbers are timed again, because that work may have ended, and then after twice as long each
-    time. Sums over many values may round differently with another number of threads, as they always do in torch.
+    The first steps are timed with one thread and with all cores, after one that compiles. All cores must be `GAIN`
+    times faster, and are given up after an epoch whose steps took longer than with one thread: the cores are busy.
+    After `PAUSE` seconds both are timed again, since other processes may have ended, and then after twice as long each
+    time. Sums over many values may round differently with another number of threads, as always in torch.
     """
 
     def __init__(self, n_cores: int) -> None:
