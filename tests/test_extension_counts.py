@@ -3,7 +3,8 @@
 The count of a part is the number of existing files to touch when such a part is added: its registry, and the files that
 name it, without the one that defines it. A file names a part if it compares with it, tests for it with `isinstance` or
 matches it; or if it imports several parts of a kind, or has several in tables or lists. A file with a single one, or
-with a part as a default value, only uses it.
+with a part as a default value, only uses it. The compiled formulas of a family, one file for each technology, are its
+own: a family without them works everywhere, from its definitions in numpy and torch.
 """
 
 import ast
@@ -23,6 +24,16 @@ SOURCE = Path(knotwork.__file__).parent
 MOST = 3
 FINDINGS = {"_recommend.py", "estimators/_plans.py", "_preparation/members.py"}
 """What was measured with certain parts: advice of the paper, and networks of an effort; other parts need none of it."""
+
+FORMULAS = {
+    "basis/_blocks.py",
+    "basis/_fitted.py",
+    "basis/_compiled.py",
+    "nn/_smoothness.py",
+    "estimators/_onnx_encodings.py",
+}
+FORMULAS |= {path.relative_to(SOURCE).as_posix() for path in (SOURCE / "_kernels").glob("*.py")}
+"""Formulas of families in compiled code, in torch, in Triton, as polynomials, as penalties, and in ONNX."""
 
 REGISTRIES = {
     "family": ("basis/_families.py", {name: family.basis for name, family in FAMILIES.items()}),
@@ -52,6 +63,8 @@ def named(path):
     branches, lists = set(), set()
     for node in ast.walk(ast.parse(path.read_text())):
         match node:
+            case ast.Attribute(value=ast.Name(id="Functions")):
+                branches.add(f".{node.attr}")
             case ast.Compare():
                 branches.update(names_of([node.left, *node.comparators]))
             case ast.match_case():
@@ -69,21 +82,24 @@ def named(path):
 
 
 def spellings(kind, name):
-    """Return how code names a part: by its word, or by its class."""
-    return {f'"{name}"', REGISTRIES[kind][1][name].__name__}
+    """Return how code names a part: by its word, by its class, or by the kind of its functions."""
+    words = {f'"{name}"', REGISTRIES[kind][1][name].__name__}
+    if kind == "family" and FAMILIES[name].kind is not None:
+        words.add(f".{FAMILIES[name].kind.name}")
+    return words
 
 
 def files_with(kind, name):
     """Return the files besides its own that would be touched to add a part, its registry included."""
     registry, parts = REGISTRIES[kind]
     own = Path(inspect.getfile(inspect.unwrap(parts[name])))
-    files = {registry, *FINDINGS}
+    files = {registry}
     for path in SOURCE.rglob("*.py"):
         branches, lists = named(path)
         n_listed = sum(bool(spellings(kind, other) & lists) for other in parts)
         if spellings(kind, name) & (branches | (lists if n_listed > 1 else set())) and path != own:
             files.add(path.relative_to(SOURCE).as_posix())
-    return files - FINDINGS
+    return files - FINDINGS - (FORMULAS if kind == "family" else set())
 
 
 @pytest.mark.parametrize(("kind", "name"), BUILT_IN)

@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from knotwork._kernels.dispatch import Operation, Packing, is_transformed
-from knotwork._kernels.encoding import SMALLEST, TYPES, Knots, StackPart
-from knotwork.basis._families import Functions
+from knotwork._kernels.encoding import TYPES, Knots, StackPart
+from knotwork.basis._families import TRAITS, Functions
 
 __all__ = ["bends_formula", "bump_widths", "dense_formula", "dense_rows", "table_formula"]
 
@@ -106,7 +106,7 @@ def dense_formula(
             rows = torch.exp(-((table[:, None] * distances) ** 2))
         else:
             rows = torch.cat([x, distances[..., 1:].abs() ** 3], dim=-1)
-        n_functions = (n_knots + SMALLEST[kind])[:, None, :, None]
+        n_functions = (n_knots + TRAITS[kind].smallest)[:, None, :, None]
         rows = torch.where(torch.arange(breaks.shape[-1], device=x.device) < n_functions, rows, 0.0)
     rows = torch.nn.functional.pad(rows[..., :size], (0, max(size - rows.shape[-1], 0)))
     return torch.where(missing, 0.0, rows).to(dtype)

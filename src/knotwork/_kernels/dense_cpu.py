@@ -8,11 +8,10 @@ import torch
 from torch import Tensor
 
 from knotwork._kernels.dispatch import Path, as_array, in_threads, over_chunks
-from knotwork._kernels.encoding import SMALLEST
 from knotwork._kernels.encoding_cpu import ROWS_PER_CHUNK, clip, interval_of
 from knotwork._loops import LANES, add_bends, fill_bumps, fill_cubes
 from knotwork._numba import compiled, half_to
-from knotwork.basis._families import Functions
+from knotwork.basis._families import TRAITS, Functions
 
 __all__ = ["DENSE"]
 
@@ -182,7 +181,7 @@ def _in_lanes(breaks: Tensor, n_knots: Tensor, table: Tensor | None, kind: int) 
     padding = (0, -breaks.shape[-1] % LANES)
     centres = torch.nn.functional.pad(breaks, padding)
     factors = torch.ones_like(centres) if table is None else torch.nn.functional.pad(table, padding)
-    return [as_array(tensor) for tensor in (centres, factors, n_knots + SMALLEST[kind])]
+    return [as_array(tensor) for tensor in (centres, factors, n_knots + TRAITS[kind].smallest)]
 
 
 def _run(x: Tensor, breaks: Tensor, n_knots: Tensor, table: Tensor | None, **settings: Any) -> Any:

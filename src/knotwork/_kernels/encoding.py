@@ -21,11 +21,10 @@ from torch import Tensor
 
 from knotwork._checks import argument_error, check_choice, check_int
 from knotwork._kernels.dispatch import Operation, Packing, Path
-from knotwork.basis._families import FAMILIES, Functions
+from knotwork.basis._families import FAMILIES, TRAITS, Functions
 
 __all__ = [
     "NORM_EPSILON",
-    "SMALLEST",
     "Encoded",
     "Knots",
     "Layout",
@@ -41,9 +40,6 @@ __all__ = [
     "spacing_penalty",
     "widths_from_logits",
 ]
-
-SMALLEST: dict[int, int] = {Functions.CYCLIC: 1, Functions.NATURAL: 2, Functions.RADIAL: 2, Functions.THIN_PLATE: 1}
-"""Numbers of functions without knots of the kinds for which they do not depend on the degree."""
 
 NORM_EPSILON = 1e-5
 """Added to the variance of normalised rows, as in LayerNorm."""
@@ -241,14 +237,23 @@ class StackPart:
         """Number of functions without knots; every knot adds one."""
         if self.family:
             return FAMILIES[self.family].smallest_size(self.degree)
-        if self.kind in SMALLEST:
-            return SMALLEST[self.kind]
-        return self.degree + (self.kind not in (Functions.TAILS, Functions.PERIODIC, Functions.COSINE))
+        traits = TRAITS[self.kind]
+        return traits.smallest + self.degree if traits.grows else traits.smallest
 
     @property
     def is_composed(self) -> bool:
         """Whether `encode` computes the part after the others: its functions vary everywhere, or are in plain torch."""
-        return bool(self.family) or self.kind in (Functions.NATURAL, Functions.RADIAL, Functions.THIN_PLATE)
+        return bool(self.family) or TRAITS[self.kind].is_dense
+
+    @property
+    def is_cyclic(self) -> bool:
+        """Whether values are moved into [0, 1) by whole periods."""
+        return FAMILIES[self.family].basis.is_cyclic if self.family else TRAITS[self.kind].is_cyclic
+
+    @property
+    def has_widths(self) -> bool:
+        """Whether widths of the functions are learned with the knots."""
+        return TRAITS[self.kind].has_widths
 
     def of(self, tensor: Tensor, axis: int = 1) -> Tensor:
         """Return the part's groups and, along `axis`, its features."""

@@ -16,7 +16,9 @@ from knotwork.basis._radial import RadialBasis, ThinPlateSpline
 
 __all__ = [
     "FAMILIES",
+    "TRAITS",
     "Family",
+    "FunctionTraits",
     "Functions",
     "ISpline",
     "MSpline",
@@ -57,6 +59,48 @@ class Functions(IntEnum):
     """Gaussian bumps."""
     THIN_PLATE = 9
     """A line and cubed distances."""
+
+
+@dataclass(frozen=True)
+class FunctionTraits:
+    """What sets a kind of functions apart besides its formulas: layers and model files ask for these traits.
+
+    Parameters
+    ----------
+    smallest : int, default=1
+        Number of functions without knots and of degree 0; every knot adds one.
+    grows : bool, default=True
+        Whether every degree adds a function, too.
+    degree : int, optional
+        The only degree that layers have; by default any.
+    is_dense : bool, default=False
+        Whether all functions vary everywhere.
+    is_cyclic : bool, default=False
+        Whether the functions repeat with the width of the domain.
+    has_widths : bool, default=False
+        Whether widths of the functions are learned with the knots.
+    """
+
+    smallest: int = 1
+    grows: bool = True
+    degree: int | None = None
+    is_dense: bool = False
+    is_cyclic: bool = False
+    has_widths: bool = False
+
+
+TRAITS: dict[int, FunctionTraits] = {
+    **dict.fromkeys(Functions, FunctionTraits()),
+    Functions.AFFINE: FunctionTraits(degree=0),
+    Functions.TAILS: FunctionTraits(smallest=0),
+    Functions.PERIODIC: FunctionTraits(smallest=0),
+    Functions.COSINE: FunctionTraits(smallest=0),
+    Functions.CYCLIC: FunctionTraits(grows=False, is_cyclic=True),
+    Functions.NATURAL: FunctionTraits(smallest=2, grows=False, degree=3, is_dense=True),
+    Functions.RADIAL: FunctionTraits(smallest=2, grows=False, degree=0, is_dense=True, has_widths=True),
+    Functions.THIN_PLATE: FunctionTraits(grows=False, degree=0, is_dense=True),
+}
+"""The traits of each kind."""
 
 
 def heights(breaks: FloatArray, degree: int) -> FloatArray:

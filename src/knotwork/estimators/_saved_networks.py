@@ -16,7 +16,7 @@ from torch import Tensor
 
 from knotwork._checks import argument_error, check_bool, check_choice, check_int, listed, type_error
 from knotwork._kernels.encoding import Layout, StackPart
-from knotwork.basis._families import Functions
+from knotwork.basis._families import TRAITS, Functions, FunctionTraits
 from knotwork.encoders._names import Embedding
 from knotwork.nn._backbones import BACKBONES, Backbone
 from knotwork.nn._interactions import InteractionConfig
@@ -53,9 +53,6 @@ MOST_LAYERS = 500
 MOST_PARTS = 10_000
 """Largest numbers of tensors in a file, of layers of a network and of parts of a layout: far more than any model has,
 and few enough to build within seconds."""
-
-DEGREES: dict[int, int] = {Functions.AFFINE: 0, Functions.NATURAL: 3, Functions.RADIAL: 0, Functions.THIN_PLATE: 0}
-"""Degrees of the kinds of functions that have only one."""
 
 MOST_CYCLIC = 20
 """Largest degree of cyclic splines in fewer columns than that: functions that meet in one column are added."""
@@ -314,17 +311,20 @@ def _part(content: Any, n_features: int, size: int) -> StackPart:
         features = tuple(check_int(feature, "features", minimum=0) for feature in check_list(features, "features"))
         if not features or max(features) >= n_features:
             raise argument_error("features", f"be from 0 to {n_features - 1}", features)
-    smallest = 2 if kind in WAVES else int(kind == Functions.TAILS)
-    most = max(size, MOST_CYCLIC) if kind == Functions.CYCLIC else size
-    if kind in DEGREES:
-        valid = degree == DEGREES[kind]
-    else:
-        valid = (kind <= Functions.NORMALISED or kind in (*WAVES, Functions.CYCLIC)) and smallest <= degree <= most
-    if not valid:
+    traits = TRAITS.get(kind)
+    if traits is None or not _is_degree(degree, traits, size=size, waves=kind in WAVES):
         raise argument_error("kind", "be a kind of functions with a degree that is valid for it", (kind, degree))
     if not 0 <= start < stop:
         raise argument_error("start", "be at least 0 and smaller than stop", (start, stop))
     return StackPart(kind, degree, start, stop, check_bool(content["learned"], "learned"), features, family)
+
+
+def _is_degree(degree: int, traits: FunctionTraits, *, size: int, waves: bool) -> bool:
+    """Return whether functions can have a degree; that of waves is their number, with a frequency at least."""
+    if traits.degree is not None:
+        return degree == traits.degree
+    most = max(size, MOST_CYCLIC) if traits.is_cyclic else size
+    return (2 if waves else 1 - traits.smallest) <= degree <= most
 
 
 def _encoding(layout: StackLayout, file: TensorFile, prefix: str, *, n_members: int) -> StackEncoding:
@@ -342,7 +342,7 @@ def _encoding(layout: StackLayout, file: TensorFile, prefix: str, *, n_members: 
     learned_missing = f"{prefix}.network.encoding.missing" in file.kinds
     if learned_missing:
         file.check(f"{prefix}.network.encoding.missing", (*shape, layout.size), torch.float32)
-    if any(part.kind == Functions.RADIAL for part in layout.parts):
+    if any(part.has_widths for part in layout.parts):
         file.check(f"{prefix}.network.encoding.log_widths", (*shape, layout.size), torch.float32)
     if layout.waves:  # the encoding allocates as many frequencies
         file.check(f"{prefix}.network.encoding.frequencies", (*shape, layout.n_frequencies), torch.float32)

@@ -21,7 +21,7 @@ from knotwork._kernels.encoding import (
     widths_from_logits,
 )
 from knotwork.basis import FAMILIES
-from knotwork.basis._families import Functions, family_name
+from knotwork.basis._families import TRAITS, Functions, family_name
 from knotwork.nn._knot_encoding import KnotEncoding, scaled_knots, separated
 
 __all__ = ["PiecewiseLinearEncoding", "SplineEncoding", "scaled_knots_of"]
@@ -77,7 +77,7 @@ class _Encoding(KnotEncoding):
         breaks = breaks if self.learnable else separated(breaks, n_knots)
         dtype = torch.get_default_dtype()
         self._add_knots(breaks, counts, learned=self.learnable, min_spacing=spacing, dtype=dtype)
-        self.log_widths = self._zeros(self.size) if learnable and layout.kind == Functions.RADIAL else None
+        self.log_widths = self._zeros(self.size) if learnable and TRAITS[layout.kind].has_widths else None
         self.missing_vectors = self._zeros(self.size) if missing == "learned" else None
         self.register_buffer("low", None)
         self.register_buffer("scale", None)

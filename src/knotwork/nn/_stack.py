@@ -150,9 +150,7 @@ class StackEncoding(KnotEncoding):
         self.frequencies = nn.Parameter(torch.zeros(shape)) if layout.waves else None
         self.phases = nn.Parameter(torch.zeros(shape)) if with_phases else None
         self._add_knots(breaks, n_knots, learned=learned, min_spacing=layout.min_spacing, dtype=torch.float32)
-        self.log_widths = (
-            self._zeros(layout.size) if any(part.kind == Functions.RADIAL for part in layout.parts) else None
-        )
+        self.log_widths = self._zeros(layout.size) if any(part.has_widths for part in layout.parts) else None
         self.missing = self._zeros(layout.size) if learned_missing else None
         own_columns = _own_columns(layout, n_knots) if learned_missing else None
         self.register_buffer("own_columns", own_columns, persistent=False)
@@ -160,7 +158,7 @@ class StackEncoding(KnotEncoding):
         self.register_buffer("scale", scale.float())
         self.register_buffer("smooth", smooth)
         without_range = [part for part in layout.parts if part.kind in (Functions.AFFINE, *WAVES)]
-        cyclic = [part for part in layout.parts if _is_cyclic(part)]
+        cyclic = [part for part in layout.parts if part.is_cyclic]
         self.register_buffer("has_range", ~_marked(without_range, low.shape), persistent=False)
         self.register_buffer("cyclic", _marked(cyclic, low.shape) if cyclic else None, persistent=False)
         self.register_buffer("sigma", None if sigma is None else sigma.float(), persistent=False)
@@ -339,11 +337,6 @@ def _parts(blocks: Sequence[Sequence[Block]], learnable: Sequence[bool]) -> list
             features_of_part = None if len(distinct) == 1 else features
             parts.append(StackPart(kind.kind, kind.degree, start, stop, learned, features_of_part, kind.family))
     return parts
-
-
-def _is_cyclic(part: StackPart) -> bool:
-    """Return whether values of a part are moved into [0, 1) by whole periods."""
-    return part.kind == Functions.CYCLIC or (bool(part.family) and FAMILIES[part.family].basis.is_cyclic)
 
 
 def _own_columns(layout: StackLayout, n_knots: Tensor) -> Tensor:
