@@ -80,7 +80,7 @@ def main() -> None:
         method = "IS-Q@15" if table.task == "regression" else "PLE@15"
         parts = folds(table)
         blocks = [
-            kw.make_encoder(method, task=table.task).fit(table.numbers[rows], table.target[rows]).blocks_
+            kw.make_encoder(method, task=table.task).fit(table.numbers[rows], table.target[rows]).fitted_
             for rows, _, _ in parts
         ]
         for name, (config, backbone) in VARIANTS.items():

@@ -86,7 +86,7 @@ def members_of(table: TrainingTable, spec: str, backbone: Any, settings: dict[st
     folds = kind(FOLDS, shuffle=True, random_state=7).split(table.numbers, table.target)
     return [
         Member(
-            fit, held, fitted.blocks_, encoding.learnable, seed=1000 * fold, embedding=encoding.embedding,
+            fit, held, fitted.fitted_, encoding.learnable, seed=1000 * fold, embedding=encoding.embedding,
             backbone=backbone, config=config,
         )
         for fold, (fit, held) in enumerate(folds)

@@ -87,7 +87,7 @@ def fitted(table: TrainingTable, method: str, fold: int) -> tuple[np.ndarray, np
     rows = order[n_valid : len(order) - 41 * fold]
     encoder = Encoding(method, SIZE if METHOD_TABLE[method].has_size else None).start.encoder()
     encoder.fit(table.numbers[rows], table.target[rows])
-    return rows, order[:n_valid], encoder.blocks_
+    return rows, order[:n_valid], encoder.fitted_
 
 
 def make_member(table: TrainingTable, method: str, seed: int, **settings: Any) -> Member:
@@ -185,7 +185,7 @@ def measure_cost(extent: Extent, name: str, method: str, device: str) -> dict[st
     kind = METHOD_TABLE[method]
     encoder = Encoding(method, COST_SIZE).start.encoder().fit(table.numbers, table.target)
     parts = rows[:-BATCH], rows[-64:]
-    members = [Member(*parts, encoder.blocks_, kind.learnable, seed) for seed in range(extent.cost_members)]
+    members = [Member(*parts, encoder.fitted_, kind.learnable, seed) for seed in range(extent.cost_members)]
     config = replace(TrainingConfig.paper(), max_epochs=extent.cost_epochs, patience=None, knot_warmup=0)
     times: dict[bool, list[float]] = {False: [], True: []}
     for reproducible in (False, True, False, True):

@@ -58,7 +58,7 @@ def make_members(table: TrainingTable, n_members: int, method: str, size: int) -
     kind = METHOD_TABLE[method]
     encoder = kw.make_encoder(kind.start or method, size=size).fit(table.numbers, table.target)
     train_rows, valid_rows = rows[:n_train], rows[n_train : n_train + N_VALID]
-    return [Member(train_rows, valid_rows, encoder.blocks_, kind.learnable, seed) for seed in range(n_members)]
+    return [Member(train_rows, valid_rows, encoder.fitted_, kind.learnable, seed) for seed in range(n_members)]
 
 
 def timed(work: Callable[[], object], device: torch.device, repeats: int) -> float:

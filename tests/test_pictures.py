@@ -9,7 +9,7 @@ import pytest
 from matplotlib.figure import Figure
 
 import knotwork as kw
-from knotwork._pictures import MOST_COLUMNS, count_values, picture_block
+from knotwork._pictures import MOST_COLUMNS, count_values, picture_fitted
 
 RANDOM = np.random.default_rng(0)
 HOSTILE = "<script>alert(1)</script>\"'&$\\frac$"
@@ -54,7 +54,7 @@ def test_many_columns_are_counted():
 
 def test_functions_and_knots_are_those_of_the_encoder():
     encoder = kw.SplineEncoder(size=8, dtype=np.float64).fit(X[["age"]])
-    picture = picture_block("age", encoder.blocks_[0])
+    picture = picture_fitted("age", encoder.fitted_[0])
     np.testing.assert_allclose(picture.functions, encoder.transform(pd.DataFrame({"age": picture.x})), atol=1e-12)
     np.testing.assert_array_equal(picture.knots, encoder.knots_[0])
 

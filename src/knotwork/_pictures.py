@@ -9,9 +9,9 @@ import numpy as np
 
 from knotwork._checks import check_installed
 from knotwork.basis._base import FloatArray
-from knotwork.basis._blocks import AffineBlock, BasisBlock, Block
+from knotwork.basis._fitted import FittedAffine, FittedBasis, FittedColumn
 
-__all__ = ["ColumnPicture", "Histogram", "count_values", "draw_columns", "panels", "picture_block", "pictures_html"]
+__all__ = ["ColumnPicture", "Histogram", "count_values", "draw_columns", "panels", "picture_fitted", "pictures_html"]
 
 N_BINS = 24
 """Bars of a histogram."""
@@ -83,29 +83,29 @@ class ColumnPicture:
     histogram: Histogram | None = None
 
 
-def picture_block(name: str, block: Block, histogram: Histogram | None = None) -> ColumnPicture:
+def picture_fitted(name: str, block: FittedColumn, histogram: Histogram | None = None) -> ColumnPicture:
     """Return the picture of a fitted column."""
     low, high = _shown_range(block, histogram)
     shares = np.linspace(0.0, 1.0, N_POINTS)
     x = (1.0 - shares) * low + shares * high
-    if isinstance(block, AffineBlock):
+    if isinstance(block, FittedAffine):
         functions = np.clip(x, *block.domain)[:, None] / 2.0 - block.shift / 2.0
         functions = functions / (block.scale / 2.0)
         return ColumnPicture(name, "scaled", x, functions, np.empty(0), histogram)
     functions = block.encode(x, "clip")
-    if isinstance(block, BasisBlock):
+    if isinstance(block, FittedBasis):
         detail = f"{type(block.basis).__name__}, size {block.size}, {len(block.basis.knots)} knots"
         return ColumnPicture(name, detail, x, functions, block.basis.knots, histogram)
     return ColumnPicture(name, f"waves, size {block.size}", x, functions, np.empty(0), histogram)
 
 
-def _shown_range(block: Block, histogram: Histogram | None) -> tuple[float, float]:
+def _shown_range(block: FittedColumn, histogram: Histogram | None) -> tuple[float, float]:
     """Return the range of the horizontal axis: that of the functions, or of the values, or three deviations."""
-    low, high = block.basis.domain if isinstance(block, BasisBlock) else block.domain
+    low, high = block.basis.domain if isinstance(block, FittedBasis) else block.domain
     if not np.isfinite(low) or not np.isfinite(high):
         if histogram is not None and len(histogram.counts) and histogram.low < histogram.high:
             return histogram.low, histogram.high
-        assert not isinstance(block, BasisBlock)
+        assert not isinstance(block, FittedBasis)
         return block.shift - 3.0 * block.scale, block.shift + 3.0 * block.scale
     return low, high
 

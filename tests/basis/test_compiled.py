@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from knotwork import basis
 from knotwork._numba import Compiled, _with_safe_cache, compiled
 from knotwork.basis import _compiled
-from knotwork.basis._blocks import MIN_SUPPORT, AffineBlock, BasisBlock, make_table
 from knotwork.basis._compiled import (
     COLUMNS_PER_CALL,
     MOST_COUNTED,
@@ -19,6 +18,7 @@ from knotwork.basis._compiled import (
     encode_dense,
     encode_sparse,
 )
+from knotwork.basis._fitted import MIN_SUPPORT, FittedAffine, FittedBasis, compiled_table
 
 FAMILIES = list(basis.FAMILIES)
 CHUNK = 4 * TILE
@@ -39,7 +39,7 @@ def random_block(random, family, degree, *, most_knots=20):
     low, high = np.sort(random.normal(scale=5.0, size=2))
     knots = np.sort(random.uniform(low, high, random.integers(0, most_knots)))
     spline = basis.make_basis(family, knots, degree=degree, domain=(low, high))
-    return BasisBlock(spline, spline.size + int(random.integers(0, 3)))
+    return FittedBasis(spline, spline.size + int(random.integers(0, 3)))
 
 
 def random_values(random, block, n):
@@ -65,7 +65,7 @@ def test_equals_the_definition(family, degree, extrapolation):
     blocks = [random_block(random, family, degree) for _ in range(5)]
     X = np.column_stack([random_values(random, block, 300) for block in blocks])
     expected = np.hstack([definition(b, x, extrapolation) for b, x in zip(blocks, X.T, strict=True)])
-    table = make_table(tuple(blocks), extrapolation=extrapolation, indicator=False)
+    table = compiled_table(tuple(blocks), extrapolation=extrapolation, indicator=False)
     got = encode_dense(X, table, dtype=np.float64)
     scale = np.maximum(np.abs(expected).max(axis=0), 1.0)
     np.testing.assert_allclose(got / scale, expected / scale, rtol=0, atol=1e-11)
@@ -77,9 +77,9 @@ def test_equals_the_definition(family, degree, extrapolation):
 
 def test_bumps_are_exact_to_rounding():
     random = np.random.default_rng(0)
-    block = BasisBlock(basis.make_basis("radial", np.sort(random.uniform(1.0, 9.0, 28)), domain=(1.0, 9.0)), 30)
+    block = FittedBasis(basis.make_basis("radial", np.sort(random.uniform(1.0, 9.0, 28)), domain=(1.0, 9.0)), 30)
     x = np.concatenate([random.uniform(1.0, 9.0, 3000), block.basis.knots])
-    expected, table = definition(block, x, "clip"), make_table((block,), extrapolation="clip", indicator=False)
+    expected, table = definition(block, x, "clip"), compiled_table((block,), extrapolation="clip", indicator=False)
     for dtype, tolerance in ((np.float64, 1e-13), (np.float32, 3e-5)):  # rounding grows with the exponent
         got = encode_dense(x[:, None], table, dtype=dtype)
         large = expected > 1e-30
@@ -94,12 +94,12 @@ def test_mixed_columns_dense_and_sparse_with_indicator(seed):
     random = np.random.default_rng(seed)
     blocks = [random_block(random, random.choice(FAMILIES), int(random.integers(0, 5))) for _ in range(6)]
     X = np.column_stack([random_values(random, block, 40) for block in blocks])
-    blocks.append(AffineBlock(1.5, 0.5, (-np.inf, np.inf)))
+    blocks.append(FittedAffine(1.5, 0.5, (-np.inf, np.inf)))
     X = np.column_stack([X, random.normal(size=40)])
-    table = make_table(tuple(blocks), extrapolation="clip", indicator=True)
+    table = compiled_table(tuple(blocks), extrapolation="clip", indicator=True)
     expected = []
     for block, x in zip(blocks, X.T, strict=True):
-        values = (x[:, None] - 1.5) / 0.5 if isinstance(block, AffineBlock) else definition(block, x, "clip")
+        values = (x[:, None] - 1.5) / 0.5 if isinstance(block, FittedAffine) else definition(block, x, "clip")
         expected.append(np.hstack([values, np.isnan(x)[:, None]]))
     got = encode_dense(X, table, dtype=np.float64)
     scale = np.maximum(np.abs(got).max(axis=0), 1.0)
@@ -113,9 +113,9 @@ def test_mixed_columns_dense_and_sparse_with_indicator(seed):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_binary_search_equals_counting(family):
     knots = np.sort(np.random.default_rng(0).uniform(size=3 * MOST_COUNTED))
-    block = BasisBlock(basis.make_basis(family, knots), 3 * MOST_COUNTED + 4)
+    block = FittedBasis(basis.make_basis(family, knots), 3 * MOST_COUNTED + 4)
     X = np.concatenate((knots, np.linspace(-0.1, 1.1, 999)))[:, None]
-    got = encode_dense(X, make_table((block,), extrapolation="clip", indicator=False), dtype=np.float64)
+    got = encode_dense(X, compiled_table((block,), extrapolation="clip", indicator=False), dtype=np.float64)
     expected = definition(block, X[:, 0], "clip")
     np.testing.assert_allclose(got, expected, rtol=1e-11, atol=1e-11)
 
@@ -125,8 +125,8 @@ def test_binary_search_equals_counting(family):
 def test_threads_and_chunks_change_nothing(n, n_threads, monkeypatch):
     monkeypatch.setattr(_compiled, "VALUES_PER_CHUNK", CHUNK)
     X = np.random.default_rng(0).normal(size=(n, 2))
-    blocks = [BasisBlock(basis.make_basis(f, [-0.5, 0.5], domain=(-3, 3)), 6) for f in ("bspline", "ispline")]
-    table = make_table(tuple(blocks), extrapolation="clip", indicator=False)
+    blocks = [FittedBasis(basis.make_basis(f, [-0.5, 0.5], domain=(-3, 3)), 6) for f in ("bspline", "ispline")]
+    table = compiled_table(tuple(blocks), extrapolation="clip", indicator=False)
     got = encode_dense(X, table, n_threads=n_threads)
     assert got.shape == (n, 12)
     if n:
@@ -141,14 +141,14 @@ def test_a_wide_table_is_encoded_as_its_columns_are():
     X = np.column_stack([random_values(random, block, 2 * TILE + 1) for block in blocks])
     settings = {"extrapolation": "clip", "indicator": True}
     alone = [
-        encode_dense(X[:, i : i + 1], make_table((block,), **settings), dtype=np.float64)
+        encode_dense(X[:, i : i + 1], compiled_table((block,), **settings), dtype=np.float64)
         for i, block in enumerate(blocks)
     ]
-    table = make_table(blocks, **settings)
+    table = compiled_table(blocks, **settings)
     got = encode_dense(X, table, dtype=np.float64, n_threads=2)
     np.testing.assert_array_equal(got, np.hstack(alone))
     np.testing.assert_array_equal(encode_sparse(X, table, dtype=np.float64).toarray(), got)
-    same = make_table(blocks[:1] * (2 * COLUMNS_PER_CALL + 1), **settings)
+    same = compiled_table(blocks[:1] * (2 * COLUMNS_PER_CALL + 1), **settings)
     got = encode_sparse(X[:, : 2 * COLUMNS_PER_CALL + 1], same, dtype=np.float64)
     assert got.has_canonical_format
     expected = encode_dense(X[:, : 2 * COLUMNS_PER_CALL + 1], same, dtype=np.float64)
@@ -160,22 +160,22 @@ def test_a_wide_table_is_encoded_as_its_columns_are():
 def test_any_type_and_memory_order(dtype, order):
     X = np.random.default_rng(0).integers(0, 2 if dtype is bool else 9, size=(50, 6)).astype(dtype)
     X = X[::2, ::2] if order == "strided" else np.array(X, order=order)
-    blocks = [BasisBlock(basis.make_basis("bspline", [3.0], domain=(0.0, 9.0)), 5)] * X.shape[1]
-    table = make_table(tuple(blocks), extrapolation="clip", indicator=False)
+    blocks = [FittedBasis(basis.make_basis("bspline", [3.0], domain=(0.0, 9.0)), 5)] * X.shape[1]
+    table = compiled_table(tuple(blocks), extrapolation="clip", indicator=False)
     expected = np.hstack([definition(b, x.astype(float), "clip") for b, x in zip(blocks, X.T, strict=True)])
     np.testing.assert_allclose(encode_dense(X, table), expected, atol=1e-6)
 
 
 def test_heights_of_narrow_msplines_are_bounded():
-    block = BasisBlock(basis.make_basis("mspline", [1e-200, 2e-200, 3e-200, 4e-200, 5e-200]), 9)
-    table = make_table((block,), extrapolation="clip", indicator=False)
+    block = FittedBasis(basis.make_basis("mspline", [1e-200, 2e-200, 3e-200, 4e-200, 5e-200]), 9)
+    table = compiled_table((block,), extrapolation="clip", indicator=False)
     got = encode_dense(np.linspace(0, 6e-200, 50)[:, None], table)
     assert np.isfinite(got).all()
     assert got.max() <= 4 / MIN_SUPPORT * (1 + 1e-6)
 
 
 def test_values_beyond_the_type_of_the_output_are_clipped():
-    table = make_table((AffineBlock(0.0, 1.0, (-np.inf, np.inf)),), extrapolation="clip", indicator=False)
+    table = compiled_table((FittedAffine(0.0, 1.0, (-np.inf, np.inf)),), extrapolation="clip", indicator=False)
     got = encode_dense(np.array([[1e300], [-1e300], [np.inf]]), table)
     largest = np.finfo(np.float32).max
     np.testing.assert_array_equal(got[:, 0], [largest, -largest, largest])

@@ -52,7 +52,7 @@ def encode(encoder):
         supervised = {} if task.weights is None else {"sample_weight": task.weights}
         fitted = encoder().set_params(dtype=np.float64).fit(task.X, task.y, **supervised)
         new = np.repeat(NEW[:, None], task.X.shape[1], axis=1)
-        columns = np.split(fitted.transform(new), np.cumsum([block.size for block in fitted.blocks_])[:-1], axis=1)
+        columns = np.split(fitted.transform(new), np.cumsum([block.size for block in fitted.fitted_])[:-1], axis=1)
         return {f"column {place}": column for place, column in enumerate(columns)}
 
     return fit

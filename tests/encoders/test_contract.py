@@ -254,13 +254,13 @@ def test_periodic_encoding_is_the_definition(table, size):
     x = table["skewed"].to_numpy(dtype=float)
     z = clipped(x)[:, None]
     encoder = kw.PeriodicEncoder(size, sigma=0.5, dtype=np.float64).fit(x[:, None])
-    (block,) = encoder.blocks_
+    (block,) = encoder.fitted_
     assert len(block.frequencies) == (size + 1) // 2
     angles = 2 * np.pi * z * block.frequencies
     expected = np.column_stack([np.cos(angles), np.sin(angles)])[:, :size]
     np.testing.assert_allclose(encoder.transform(x[:, None]), expected, rtol=1e-10, atol=1e-10)
     encoder.set_params(family="cosine").fit(x[:, None])
-    (block,) = encoder.blocks_
+    (block,) = encoder.fitted_
     expected = np.cos(2 * np.pi * z * block.frequencies + block.phases)
     np.testing.assert_allclose(encoder.transform(x[:, None]), expected, rtol=1e-10, atol=1e-10)
 
@@ -268,7 +268,7 @@ def test_periodic_encoding_is_the_definition(table, size):
 def test_frequencies_depend_on_sigma_seed_and_column():
     x = np.random.default_rng(0).normal(size=(500, 2))
     drawn = {
-        (sigma, seed): kw.PeriodicEncoder(400, sigma=sigma, random_state=seed).fit(x).blocks_
+        (sigma, seed): kw.PeriodicEncoder(400, sigma=sigma, random_state=seed).fit(x).fitted_
         for sigma, seed in ((0.1, 0), (2.0, 0), (0.1, 1))
     }
     first, second = (block.frequencies for block in drawn[0.1, 0])
@@ -276,7 +276,7 @@ def test_frequencies_depend_on_sigma_seed_and_column():
     assert not np.array_equal(first, drawn[0.1, 1][0].frequencies)
     np.testing.assert_allclose(drawn[2.0, 0][0].frequencies, 20 * first)
     assert np.std(first) == pytest.approx(0.1, rel=0.15)
-    batches = kw.PeriodicEncoder(400).fit(iter([x])).blocks_
+    batches = kw.PeriodicEncoder(400).fit(iter([x])).fitted_
     np.testing.assert_array_equal(batches[1].frequencies, second)
 
 

@@ -115,7 +115,7 @@ def test_a_part_that_fails_changes_nothing():
     for fit in (encoder.fit, encoder.partial_fit):
         with pytest.raises(ValueError, match="column 'a' contains infinity"):
             fit(TABLE.assign(a=np.inf))
-        for use in (encoder.transform, encoder.plot, lambda X: encoder.blocks_):
+        for use in (encoder.transform, encoder.plot, lambda X: encoder.fitted_):
             with pytest.raises(NotFittedError):
                 use(TABLE)
     encoder.merge(kw.SplineEncoder(size=6).partial_fit(TABLE.to_numpy()))

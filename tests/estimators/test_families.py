@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import knotwork as kw
-from knotwork.basis._blocks import BasisBlock
+from knotwork.basis._fitted import FittedBasis
 from knotwork.training import Member, train
 from knotwork.training._members import TrainingTable
 
@@ -90,11 +90,11 @@ def test_members_do_not_depend_on_others_in_their_stack(learned):
     rows, valid = np.arange(120), np.arange(120, 160)
     encoders = [kw.make_encoder(name).fit(X, Y) for name in ("CS-U@5", "NS-Q@7", "RBF-U@6", "TPS-Q@7")]
     members = [
-        Member(rows, valid, encoder.blocks_, learnable, seed, learned_missing=learned)
+        Member(rows, valid, encoder.fitted_, learnable, seed, learned_missing=learned)
         for seed, encoder in enumerate(encoders)
         for learnable in (False, True)
     ]
-    assert all(isinstance(block, BasisBlock) for member in members for block in member.blocks)
+    assert all(isinstance(block, FittedBasis) for member in members for block in member.blocks)
     backbone = kw.nn.MLPConfig(widths=(8,), dropout=0.0)
     together = train(table, members, backbone, SHORT, device="cpu")
     tests = [rows[:10]] * len(members)

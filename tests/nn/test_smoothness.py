@@ -64,7 +64,7 @@ def test_padding_changes_nothing(family):
 
 def stack(methods, *, learnable=False):
     X = np.random.default_rng(0).lognormal(size=(300, 2))
-    members = [make_encoder(method, size=8).fit(X, X[:, 0]).blocks_ for method in methods]
+    members = [make_encoder(method, size=8).fit(X, X[:, 0]).fitted_ for method in methods]
     order = sorted(range(len(members)), key=lambda place: [kind_of(block, learnable) for block in members[place]])
     return StackEncoding.from_blocks([members[place] for place in order], [learnable] * len(members))
 

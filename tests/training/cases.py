@@ -56,7 +56,7 @@ def make_member(table, method="BS-Q", size=7, seed=0, *, fold=0, n_valid=50, n_t
     kind = METHOD_TABLE[method]
     encoder = Encoding(method, size if kind.has_size else None).start.encoder()
     encoder.fit(table.numbers[train], table.target[train])
-    return Member(train, valid, encoder.blocks_, kind.learnable, seed, **{"embedding": kind.embedding, **settings})
+    return Member(train, valid, encoder.fitted_, kind.learnable, seed, **{"embedding": kind.embedding, **settings})
 
 
 def make_stack(table, members, backbone, config, **settings):

@@ -14,7 +14,7 @@ from sklearn.model_selection import KFold, StratifiedKFold, train_test_split
 from knotwork._checks import argument_error, check_choice
 from knotwork._cores import usable_cores
 from knotwork.basis._base import FloatArray
-from knotwork.basis._blocks import Block
+from knotwork.basis._fitted import FittedColumn
 from knotwork.encoders._base import Encoder
 from knotwork.encoders._methods import Encoding
 from knotwork.encoders._pairs import rank_pairs
@@ -163,7 +163,7 @@ class Fitted:
 
     Parameters
     ----------
-    blocks : list of Block
+    blocks : list of FittedColumn
         One for each column.
     seconds : float
         Seconds that fitting took, trees that other encodings share included.
@@ -175,7 +175,7 @@ class Fitted:
         Pairs of columns, if training rows have decided which interact.
     """
 
-    blocks: list[Block]
+    blocks: list[FittedColumn]
     seconds: float
     versions: dict[str, str] = field(default_factory=dict)
     chosen: tuple[str, ...] = ()
@@ -273,7 +273,7 @@ class PreparedTable:
             summaries=self.summaries,
         )
 
-    def fit_folds(self, candidates: Sequence[Sequence[Encoding]]) -> list[list[list[Block]]]:
+    def fit_folds(self, candidates: Sequence[Sequence[Encoding]]) -> list[list[list[FittedColumn]]]:
         """Return the blocks of every candidate in every fold.
 
         Where the folds divide all rows of the table, encodings that need no target are fitted once, on all rows. Others
@@ -325,7 +325,7 @@ class PreparedTable:
         return trains and np.array_equal(np.sort(held), np.arange(n_rows))
 
     def member(
-        self, candidate: Sequence[Encoding], split: Split, blocks: Sequence[Block], *, seed: int | None = None
+        self, candidate: Sequence[Encoding], split: Split, blocks: Sequence[FittedColumn], *, seed: int | None = None
     ) -> Member:
         """Return the network of a candidate on a fold; by default with the random seed of the fold."""
         learnable = any(encoding.learnable for encoding in candidate)
@@ -435,7 +435,7 @@ def fit_encodings(
     wanted = [[candidate[index].start for candidate in candidates] for index in range(numbers.shape[1])]
     supervised = [any(encoding.kind.supervised for encoding in column) for column in wanted]
 
-    def fit(index: int) -> list[tuple[Block, float]]:
+    def fit(index: int) -> list[tuple[FittedColumn, float]]:
         summary = None if summaries is None else summaries[index]
         forms = _usual_forms(numbers[:, index], weights, summary, with_rows=supervised[index])
         fitted = _fit_forms(forms, wanted[index], goal, seed=seed + index)
@@ -454,7 +454,7 @@ def fit_encodings(
     return [joined(column[place] for column in columns) for place in range(len(candidates))]
 
 
-def joined(parts: Iterable[tuple[Block, float]]) -> Fitted:
+def joined(parts: Iterable[tuple[FittedColumn, float]]) -> Fitted:
     """Put the blocks of columns, each with the seconds that it took, together."""
     parts = list(parts)
     return Fitted([block for block, _ in parts], sum(seconds for _, seconds in parts))
@@ -469,7 +469,7 @@ def fit_column(
     seed: int = 0,
     usual: bool = False,
     bins: str | None = None,
-) -> dict[Encoding, tuple[Block, float] | Exception]:
+) -> dict[Encoding, tuple[FittedColumn, float] | Exception]:
     """Fit encodings with fixed knots to one column.
 
     Parameters
@@ -491,7 +491,7 @@ def fit_column(
 
     Returns
     -------
-    dict of Encoding to (Block, float) or Exception
+    dict of Encoding to (FittedColumn, float) or Exception
         The block and the seconds that it took, trees that it shares with others included; or the error.
     """
     plain = Column.from_values(np.ascontiguousarray(values), weights)
@@ -529,10 +529,10 @@ def _usual_forms(
 
 def _fit_forms(
     forms: _Forms, encodings: Iterable[Encoding], goal: Target, *, seed: int, bins: str | None = None
-) -> dict[Encoding, tuple[Block, float] | Exception]:
+) -> dict[Encoding, tuple[FittedColumn, float] | Exception]:
     """Fit encodings as `fit_column` does."""
     trees = {name: _SharedTrees(each) for name, each in PLACEMENTS.items() if isinstance(each, TreePlacement)}
-    out: dict[Encoding, tuple[Block, float] | Exception] = {}
+    out: dict[Encoding, tuple[FittedColumn, float] | Exception] = {}
     for encoding in dict.fromkeys(encodings):
         started = time.perf_counter()
         try:

@@ -15,8 +15,8 @@ from scipy import sparse
 from knotwork._loops import LANES, add_bends, count_knots, fill_bumps, fill_cubes
 from knotwork._numba import compiled
 from knotwork.basis._base import MOST_TURNS
-from knotwork.basis._blocks import Formula, Table
 from knotwork.basis._families import Functions
+from knotwork.basis._fitted import CompiledTable, Formula
 
 __all__ = ["encode_dense", "encode_sparse"]
 
@@ -379,7 +379,7 @@ def _sparse(formula, X, columns, numbers, pieces, indicator, scratch, largest, e
 
 
 def encode_dense(
-    X: npt.NDArray[Any], table: Table, *, dtype: npt.DTypeLike = np.float32, n_threads: int = 1
+    X: npt.NDArray[Any], table: CompiledTable, *, dtype: npt.DTypeLike = np.float32, n_threads: int = 1
 ) -> npt.NDArray[Any]:
     """Encode numbers of shape (n, d) into a dense array of shape (n, table.width); NaN gives a block of zeros.
 
@@ -410,7 +410,7 @@ def encode_dense(
 
 
 def encode_sparse(
-    X: npt.NDArray[Any], table: Table, *, dtype: npt.DTypeLike = np.float32, n_threads: int = 1
+    X: npt.NDArray[Any], table: CompiledTable, *, dtype: npt.DTypeLike = np.float32, n_threads: int = 1
 ) -> sparse.csr_array:
     """Encode numbers into a CSR array without a dense one of the same size; parameters as in `encode_dense`.
 
@@ -454,7 +454,7 @@ def encode_sparse(
     return encoded
 
 
-def _encode_plain(values: npt.NDArray[np.float64], table: Table, largest: float, out: npt.NDArray[Any]) -> None:
+def _encode_plain(values: npt.NDArray[np.float64], table: CompiledTable, largest: float, out: npt.NDArray[Any]) -> None:
     """Write the blocks that have no compiled code."""
     for index, block in table.plain:
         first = int(table.columns["output"][index])
@@ -464,7 +464,7 @@ def _encode_plain(values: npt.NDArray[np.float64], table: Table, largest: float,
             out[:, first + block.size] = np.isnan(values[:, index])
 
 
-def _scratch(table: Table) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+def _scratch(table: CompiledTable) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64], npt.NDArray[np.float64]]:
     """Return scratch arrays for the tiles of one thread: values inside the domain, intervals, windows."""
     n_columns = min(len(table.columns), COLUMNS_PER_CALL)
     longest = int(table.columns["window"].max(initial=0))

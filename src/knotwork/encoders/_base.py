@@ -24,7 +24,7 @@ from knotwork._pictures import (
     Histogram,
     count_values,
     draw_columns,
-    picture_block,
+    picture_fitted,
     pictures_html,
 )
 from knotwork._tables import (
@@ -41,8 +41,8 @@ from knotwork._tables import (
     refuse,
 )
 from knotwork.basis._base import EXTRAPOLATIONS, UNBOUNDED, FloatArray
-from knotwork.basis._blocks import BasisBlock, Block, make_table
 from knotwork.basis._compiled import encode_dense, encode_sparse
+from knotwork.basis._fitted import FittedBasis, FittedColumn, compiled_table
 from knotwork.encoders._clusters import find_cluster
 from knotwork.encoders._sketch import TableSketch
 from knotwork.errors import ArgumentError
@@ -105,7 +105,9 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
         """Raise an error if a parameter is not valid."""
 
     @abstractmethod
-    def fit_column(self, column: Column, target: Target | None = None, *, seed: int = 0, index: int = 0) -> Block:
+    def fit_column(
+        self, column: Column, target: Target | None = None, *, seed: int = 0, index: int = 0
+    ) -> FittedColumn:
         """Return the fitted encoding of one column; the encoder itself is not changed.
 
         Parameters
@@ -121,7 +123,7 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
         """
 
     @abstractmethod
-    def _suffixes(self, index: int, block: Block) -> list[str]:
+    def _suffixes(self, index: int, block: FittedColumn) -> list[str]:
         """Return the suffixes that a column's name gets in the names of the columns of its block."""
 
     def _check_columns(self) -> None:
@@ -135,27 +137,27 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
         """Learn what needs whole rows: all of a table, or a sample of those of a table in parts."""
 
     @cached_property
-    def blocks_(self) -> list[Block]:
+    def fitted_(self) -> list[FittedColumn]:
         """The fitted encoding of each column; after `partial_fit` and `merge` it is computed where it is first used."""
         check_is_fitted(self)
         self._fit_sketch()
-        fitted: list[Block] = vars(self)["blocks_"]
+        fitted: list[FittedColumn] = vars(self)["fitted_"]
         return fitted
 
     def __sklearn_is_fitted__(self) -> bool:
-        return self._sketch is not None or "blocks_" in vars(self)
+        return self._sketch is not None or "fitted_" in vars(self)
 
     @property
     def knots_(self) -> list[FloatArray]:
         """Interior knots of each column, in the units of the column; empty for a scaling."""
         check_is_fitted(self)
-        return [block.basis.knots if isinstance(block, BasisBlock) else np.empty(0) for block in self.blocks_]
+        return [block.basis.knots if isinstance(block, FittedBasis) else np.empty(0) for block in self.fitted_]
 
     @property
     def domain_(self) -> FloatArray:
         """Ends of the range of each column, of shape (n_features, 2); infinite for standard scaling."""
         check_is_fitted(self)
-        return np.array([_domain(block) for block in self.blocks_])
+        return np.array([_domain(block) for block in self.fitted_])
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit every column.
@@ -193,7 +195,7 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
         target = self._target(y, len(values))
         seeds = self._seeds(values.shape[1])
 
-        def fit_one(index: int) -> tuple[Block, Histogram]:
+        def fit_one(index: int) -> tuple[FittedColumn, Histogram]:
             column = Column.from_values(values[:, index], weights, with_rows=self._supervised)
             block = self.fit_column(column, target, seed=seeds[index], index=index)
             return block, count_values(column.distinct, column.weights)
@@ -227,7 +229,7 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
         """
         self._check_all()
         self._check_part(X)
-        if self._sketch is None and "blocks_" in vars(self):
+        if self._sketch is None and "fitted_" in vars(self):
             message = "partial_fit begins anew, because fit keeps knots only, to which no rows can be added."
             warn_user(f"{message} Call partial_fit in place of fit.")
             self._forget()
@@ -296,7 +298,7 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
         if type(other) is not type(self):
             raise type_error("other", f"be a {type(self).__name__}", type(other).__name__)
         for encoder in (self, other):
-            if encoder._sketch is None and "blocks_" in vars(encoder):
+            if encoder._sketch is None and "fitted_" in vars(encoder):
                 raise NotFittedError(
                     "merge needs encoders that were fitted by partial_fit: fit keeps knots only, to which no rows can "
                     "be added. Call partial_fit in place of fit."
@@ -316,7 +318,7 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
 
     def _forget(self) -> None:
         """Remove what was fitted."""
-        for name in ("blocks_", "_histograms", "_sketch"):
+        for name in ("fitted_", "_histograms", "_sketch"):
             self.__dict__.pop(name, None)
 
     def _fit_sketch(self) -> None:
@@ -328,7 +330,7 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
             values, y, weights = sketch.sample.rows()
             target = self._target(y, len(values))
 
-        def fit_one(index: int) -> tuple[Block, Histogram]:
+        def fit_one(index: int) -> tuple[FittedColumn, Histogram]:
             part = sketch.columns[index]
             whole = column = part.column()
             if values is not None and self._is_supervised(index):
@@ -362,7 +364,9 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
         self._sketch = None  # knots and domains are all that a fitted encoder needs
         return self
 
-    def _set_fitted(self, fit_one: Callable[[int], tuple[Block, Histogram]], *, n_values: int | None = None) -> None:
+    def _set_fitted(
+        self, fit_one: Callable[[int], tuple[FittedColumn, Histogram]], *, n_values: int | None = None
+    ) -> None:
         """Fit all columns by a function of their places; in threads, unless there are few values to fit."""
         places = range(self.n_features_in_)
         if n_values is not None and n_values < LEAST_THREADED and not self._supervised:
@@ -370,7 +374,7 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
         else:
             fitted = Parallel(n_jobs=count_threads(self.n_jobs), prefer="threads")(map(delayed(fit_one), places))
         blocks, histograms = zip(*fitted, strict=True)
-        self.blocks_, self._histograms = list(blocks), list(histograms)
+        self.fitted_, self._histograms = list(blocks), list(histograms)
 
     def transform(self, X: Any) -> Any:
         """Encode a table.
@@ -394,7 +398,9 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
         self._check_all()
         values = self._read(self._without_left_out(X), reset=False)
         self._refuse_outside(values)
-        table = make_table(tuple(self.blocks_), extrapolation=self.extrapolation, indicator=self.missing == "indicator")
+        table = compiled_table(
+            tuple(self.fitted_), extrapolation=self.extrapolation, indicator=self.missing == "indicator"
+        )
         encode = encode_sparse if self.sparse_output else encode_dense
         return encode(values, table, dtype=np.dtype(self.dtype), n_threads=count_threads(self.n_jobs))
 
@@ -411,7 +417,7 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
         names = _check_feature_names_in(self, input_features)
         ends = ["_missing"] if self.missing == "indicator" else []
         return np.array(
-            [f"{names[i]}{end}" for i, block in enumerate(self.blocks_) for end in self._suffixes(i, block) + ends],
+            [f"{names[i]}{end}" for i, block in enumerate(self.fitted_) for end in self._suffixes(i, block) + ends],
             dtype=object,
         )
 
@@ -444,7 +450,7 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
 
     def _pictures(self) -> list[ColumnPicture]:
         names = map(str, _check_feature_names_in(self, None))
-        return [picture_block(*parts) for parts in zip(names, self.blocks_, self._histograms, strict=True)]
+        return [picture_fitted(*parts) for parts in zip(names, self.fitted_, self._histograms, strict=True)]
 
     def _repr_html_inner(self) -> str:
         html: str = super()._repr_html_inner()
@@ -522,7 +528,7 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
         if _get_output_config("transform", self)["dense"] != "default":
             hint = "Its kind of table is kept. Call set_output(transform='default') first."
             raise argument_error("set_output", "not be used for a table on a cluster", type(X).__name__, hint)
-        _ = self.blocks_  # placed once, and not by every worker
+        _ = self.fitted_  # placed once, and not by every worker
         sent = copy(self)
         sent.__dict__.pop("_sketch", None)
         return cluster.transform(sent, X)
@@ -564,7 +570,7 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
         """Raise an error for values that the settings do not allow in `transform`."""
         if self.extrapolation == "clip" and self.missing != "error":
             return
-        for label, column, block in zip(column_labels(self), values.T, self.blocks_, strict=True):
+        for label, column, block in zip(column_labels(self), values.T, self.fitted_, strict=True):
             if self.missing == "error":
                 refuse(np.isnan(column), label, "contains NaN", "Fill it, or pass missing='zeros'.")
             if self.missing == "error" or self.extrapolation in UNBOUNDED:
@@ -579,8 +585,8 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
                 )
 
 
-def _domain(block: Block) -> tuple[float, float]:
-    return block.basis.domain if isinstance(block, BasisBlock) else block.domain
+def _domain(block: FittedColumn) -> tuple[float, float]:
+    return block.basis.domain if isinstance(block, FittedBasis) else block.domain
 
 
 def _split_named(X: Any, named: Mapping[str, str]) -> tuple[Any, dict[str, npt.NDArray[Any]]]:

@@ -11,8 +11,8 @@ from knotwork._checks import argument_error, type_error
 from knotwork._equals import at_most, by_size, first_largest
 from knotwork._tables import as_frame, check_weights, frame_names, read_numbers
 from knotwork.basis._base import FloatArray
-from knotwork.basis._blocks import Block, make_table
 from knotwork.basis._compiled import encode_dense
+from knotwork.basis._fitted import FittedColumn, compiled_table
 from knotwork.encoders._methods import Encoding
 from knotwork.knots import Column, Target
 
@@ -266,12 +266,12 @@ class _Encoded:
     ----------
     values : ndarray of shape (n,)
         The column in the rows that candidates are scored on.
-    blocks : list of Block
+    blocks : list of FittedColumn
         The fitted candidates.
     """
 
     values: FloatArray
-    blocks: list[Block]
+    blocks: list[FittedColumn]
 
     @classmethod
     def fit(
@@ -298,8 +298,8 @@ class _Encoded:
         """Yield the columns of each candidate."""
         return self._designs(self.blocks)
 
-    def _designs(self, blocks: list[Block]) -> Iterator[FloatArray]:
-        table = make_table(tuple(blocks), extrapolation="clip", indicator=False)
+    def _designs(self, blocks: list[FittedColumn]) -> Iterator[FloatArray]:
+        table = compiled_table(tuple(blocks), extrapolation="clip", indicator=False)
         repeated = np.repeat(self.values[:, None], len(blocks), axis=1)
         encoded = encode_dense(repeated, table, dtype=np.dtype(np.float64), n_threads=1)
         missing = np.isnan(self.values)

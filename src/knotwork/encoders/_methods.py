@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from knotwork._checks import argument_error, check_choice, check_int, listed, suggestion, type_error
 from knotwork.basis import FAMILIES
-from knotwork.basis._blocks import Block
+from knotwork.basis._fitted import FittedColumn
 from knotwork.encoders._base import Encoder
 from knotwork.encoders._names import Embedding, EncodingName
 from knotwork.encoders._transformers import (
@@ -569,14 +569,16 @@ class PerFeatureEncoder(Encoder):
         default: Any = self.default  # not None for a column without a method
         self.encoders_ = [_encoder(self.methods.get(name, default)) for name in columns]
 
-    def fit_column(self, column: Column, target: Target | None = None, *, seed: int = 0, index: int = 0) -> Block:
+    def fit_column(
+        self, column: Column, target: Target | None = None, *, seed: int = 0, index: int = 0
+    ) -> FittedColumn:
         """Return the fitted encoding of one column."""
         return self.encoders_[index].fit_column(column, target, seed=seed)
 
     def _is_supervised(self, index: int) -> bool:
         return self.encoders_[index]._supervised
 
-    def _suffixes(self, index: int, block: Block) -> list[str]:
+    def _suffixes(self, index: int, block: FittedColumn) -> list[str]:
         return self.encoders_[index]._suffixes(index, block)
 
 

@@ -13,8 +13,8 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 from knotwork._checks import argument_error, check_choice, check_int, type_error
 from knotwork.basis import row_product
 from knotwork.basis._base import FloatArray
-from knotwork.basis._blocks import Block, make_table
 from knotwork.basis._compiled import encode_dense, encode_sparse
+from knotwork.basis._fitted import FittedColumn, compiled_table
 from knotwork.encoders._base import Encoder, count_threads
 from knotwork.encoders._clusters import find_cluster
 from knotwork.encoders._pairs import place_pairs, rank_pairs, too_few_columns
@@ -156,7 +156,9 @@ class TensorSplineEncoder(Encoder):
             hint = "Write pairs=[('lat', 'lon')], for example."
             raise type_error("pairs", "be 'auto', a number, or a sequence of pairs of columns", self.pairs, hint)
 
-    def fit_column(self, column: Column, target: Target | None = None, *, seed: int = 0, index: int = 0) -> Block:
+    def fit_column(
+        self, column: Column, target: Target | None = None, *, seed: int = 0, index: int = 0
+    ) -> FittedColumn:
         """Return the fitted functions of one column."""
         return self._splines().fit_column(column, target, seed=seed, index=index)
 
@@ -196,7 +198,7 @@ class TensorSplineEncoder(Encoder):
     def _places(self) -> list[tuple[int, int]]:
         """Places of the pairs; if they are found on a table in parts, this is done where they are first used."""
         check_is_fitted(self)
-        self.__dict__.pop("blocks_", None)
+        self.__dict__.pop("fitted_", None)
         self._fit_sketch()
         places: list[tuple[int, int]] = vars(self)["_places"]
         return places
@@ -239,7 +241,7 @@ class TensorSplineEncoder(Encoder):
         layout: dict[str, Any] = {"extrapolation": self.extrapolation, "indicator": self.missing == "indicator"}
         blocks: dict[int, Any] = {}
         for place in sorted({*self._singles, *(place for pair in self._places for place in pair)}):
-            blocks[place] = encode(values[:, [place]], make_table((self.blocks_[place],), **layout), **settings)
+            blocks[place] = encode(values[:, [place]], compiled_table((self.fitted_[place],), **layout), **settings)
         parts = [blocks[place] for place in self._singles]
         parts += [row_product(blocks[first], blocks[second]) for first, second in self._places]
         if self.sparse_output:
@@ -256,12 +258,12 @@ class TensorSplineEncoder(Encoder):
         """
         check_is_fitted(self)
         names = _check_feature_names_in(self, input_features)
-        ends = [self._suffixes(place, block) for place, block in enumerate(self.blocks_)]
+        ends = [self._suffixes(place, block) for place, block in enumerate(self.fitted_)]
         out = [f"{names[place]}{end}" for place in self._singles for end in ends[place]]
         for first, second in self._places:
             pair = f"{names[first]}:{names[second]}"
             out += [f"{pair}{left}{right}" for left in ends[first] for right in ends[second]]
         return np.array(out, dtype=object)
 
-    def _suffixes(self, index: int, block: Block) -> list[str]:
+    def _suffixes(self, index: int, block: FittedColumn) -> list[str]:
         return self._splines()._suffixes(index, block) + (["_missing"] if self.missing == "indicator" else [])

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from knotwork._checks import argument_error, check_bool, check_choice, check_int, type_error
 from knotwork.basis import FAMILIES, Family, PiecewiseLinear
 from knotwork.basis._base import EXTRAPOLATIONS, FloatArray, check_domain
-from knotwork.basis._blocks import AffineBlock, BasisBlock, Block, PeriodicBlock
+from knotwork.basis._fitted import FittedAffine, FittedBasis, FittedColumn, FittedPeriodic
 from knotwork.encoders._base import Encoder
 from knotwork.knots import Column, Placement, Target, complete
 from knotwork.knots._placements import cart_thresholds, resolve_placement, separated
@@ -170,16 +170,18 @@ class SplineEncoder(Encoder):
             if not family.basis.is_cyclic:
                 raise argument_error("period", f"be None for {family.label}", self.period, "Choose family='cyclic'.")
 
-    def fit_column(self, column: Column, target: Target | None = None, *, seed: int = 0, index: int = 0) -> Block:
+    def fit_column(
+        self, column: Column, target: Target | None = None, *, seed: int = 0, index: int = 0
+    ) -> FittedColumn:
         """Return the fitted encoding of one column."""
         family = self._family()
         if self.period is not None:
             column = column.in_period(check_period(self.period))
         n_knots = self.size - family.smallest_size(self.degree)
         knots = resolve_placement(self.placement)(column, n_knots, target, seed)
-        return BasisBlock(family.make(knots, degree=self.degree, domain=column.domain), self.size)
+        return FittedBasis(family.make(knots, degree=self.degree, domain=column.domain), self.size)
 
-    def _suffixes(self, index: int, block: Block) -> list[str]:
+    def _suffixes(self, index: int, block: FittedColumn) -> list[str]:
         return [f"_{self._family().suffix}{place}" for place in range(block.size)]
 
     def _family(self) -> Family:
@@ -290,7 +292,9 @@ class PiecewiseLinearEncoder(Encoder):
         if check_bool(self.adaptive, "adaptive") and self.placement != "cart":
             raise argument_error("placement", "be 'cart' if adaptive=True", self.placement, "Or pass adaptive=False.")
 
-    def fit_column(self, column: Column, target: Target | None = None, *, seed: int = 0, index: int = 0) -> Block:
+    def fit_column(
+        self, column: Column, target: Target | None = None, *, seed: int = 0, index: int = 0
+    ) -> FittedColumn:
         """Return the fitted encoding of one column."""
         if self.adaptive:
             knots = self._tree_edges(column, target, MOST_BINS, ADAPTIVE_LEAF)
@@ -300,7 +304,7 @@ class PiecewiseLinearEncoder(Encoder):
         else:
             knots = resolve_placement(self.placement)(column, self.size - 1, target, seed)
         size = len(knots) + 1 if self.adaptive else self.size
-        return BasisBlock(PiecewiseLinear(knots, column.domain), size)
+        return FittedBasis(PiecewiseLinear(knots, column.domain), size)
 
     def _tree_edges(self, column: Column, target: Target | None, n_bins: int, leaf: int) -> FloatArray:
         """Return the splits of a tree with up to `n_bins` leaves, without those that float64 cannot separate."""
@@ -309,7 +313,7 @@ class PiecewiseLinearEncoder(Encoder):
         edges, _ = cart_thresholds(column, target, max_leaves=n_bins, min_samples_leaf=leaf)
         return separated(edges, column)
 
-    def _suffixes(self, index: int, block: Block) -> list[str]:
+    def _suffixes(self, index: int, block: FittedColumn) -> list[str]:
         return [f"_{FAMILIES['ple'].suffix}{place}" for place in range(block.size)]
 
 
@@ -388,16 +392,18 @@ class PeriodicEncoder(Encoder):
         if not 0.0 < float(self.sigma) < np.inf:
             raise argument_error("sigma", "be a number larger than 0", self.sigma)
 
-    def fit_column(self, column: Column, target: Target | None = None, *, seed: int = 0, index: int = 0) -> Block:
+    def fit_column(
+        self, column: Column, target: Target | None = None, *, seed: int = 0, index: int = 0
+    ) -> FittedColumn:
         """Return the fitted encoding of one column."""
         median, spread = column.median_and_spread()
         random = np.random.default_rng(seed)
         with_phases = self.family == "cosine"
         frequencies = float(self.sigma) * random.standard_normal(self.size if with_phases else (self.size + 1) // 2)
         phases = random.uniform(-np.pi, np.pi, self.size) if with_phases else None
-        return PeriodicBlock(median, spread or 1.0, self.size, float(self.sigma), frequencies, phases)
+        return FittedPeriodic(median, spread or 1.0, self.size, float(self.sigma), frequencies, phases)
 
-    def _suffixes(self, index: int, block: Block) -> list[str]:
+    def _suffixes(self, index: int, block: FittedColumn) -> list[str]:
         return [f"_wave{place}" for place in range(block.size)]
 
 
@@ -462,13 +468,15 @@ class ScalarEncoder(Encoder):
         """Raise an error if a parameter is not valid."""
         check_choice(self.scaling, "scaling", SCALINGS)
 
-    def fit_column(self, column: Column, target: Target | None = None, *, seed: int = 0, index: int = 0) -> Block:
+    def fit_column(
+        self, column: Column, target: Target | None = None, *, seed: int = 0, index: int = 0
+    ) -> FittedColumn:
         """Return the fitted encoding of one column."""
         if self.scaling == "minmax":  # equals piecewise-linear encoding with one bin
-            return BasisBlock(PiecewiseLinear(np.empty(0), column.domain), 1)
+            return FittedBasis(PiecewiseLinear(np.empty(0), column.domain), 1)
         smooth = self.scaling == "robust"
         centre, spread = column.median_and_spread() if smooth else column.mean_and_deviation()
-        return AffineBlock(centre, spread or 1.0, (-np.inf, np.inf), smooth)
+        return FittedAffine(centre, spread or 1.0, (-np.inf, np.inf), smooth)
 
-    def _suffixes(self, index: int, block: Block) -> list[str]:
+    def _suffixes(self, index: int, block: FittedColumn) -> list[str]:
         return [""]

@@ -14,11 +14,11 @@ import numpy.typing as npt
 from sklearn.utils import check_random_state
 
 from knotwork._checks import argument_error, check_int, listed, suggestion
-from knotwork._pictures import ColumnPicture, count_values, panels, picture_block
+from knotwork._pictures import ColumnPicture, count_values, panels, picture_fitted
 from knotwork._preparation.columns import CodedTable, Span
 from knotwork.additive import Contributions
 from knotwork.basis import make_basis
-from knotwork.basis._blocks import BasisBlock
+from knotwork.basis._fitted import FittedBasis
 from knotwork.encoders._methods import Encoding
 
 if TYPE_CHECKING:
@@ -275,7 +275,7 @@ def column_pictures(model: "FittedModel") -> list[ColumnPicture]:
             pictures.append(ColumnPicture(str(name), written, x, np.empty((2, 0)), np.empty(0), histogram))
             continue
         basis = make_basis(kind.family, knots[name], domain=(origin, origin + width))
-        picture = picture_block(str(name), BasisBlock(basis, basis.size), histogram)
+        picture = picture_fitted(str(name), FittedBasis(basis, basis.size), histogram)
         pictures.append(ColumnPicture(str(name), written, picture.x, picture.functions, picture.knots, histogram))
     return pictures
 

@@ -5,8 +5,8 @@ import torch
 
 from knotwork._kernels.dense import bends_formula, bump_widths
 from knotwork._kernels.encoding import NORM_EPSILON, StackPart
-from knotwork.basis._blocks import SMOOTH_LIMIT
 from knotwork.basis._families import Functions
+from knotwork.basis._fitted import SMOOTH_LIMIT
 from knotwork.nn import OnnxGraph
 from knotwork.nn._embedding import FeatureEmbedding
 from knotwork.nn._graph import FLOAT, Array, as_numpy

@@ -370,7 +370,7 @@ class SplineEncoding(_Encoding):
         """
         knots = _knots_of(encoder, "SplineEncoder", "PiecewiseLinearEncoding for PiecewiseLinearEncoder")
         settings = {"learnable": learnable, "missing": encoder.missing}
-        family = family_name(encoder.blocks_[0].basis)
+        family = family_name(encoder.fitted_[0].basis)
         layer = cls(len(knots), encoder.size, family=family, degree=encoder.degree, knots=knots, **settings)
         return layer.set_range(*encoder.domain_.T)
 
@@ -479,7 +479,7 @@ def _knots_of(encoder: Any, kind: str, other: str) -> list[npt.NDArray[np.float6
     if type(encoder).__name__ != kind:
         hint = f"There is also {other}; other encoders transform the table in front of the network."
         raise type_error("encoder", f"be a fitted {kind}", encoder, hint)
-    if encoder.extrapolation != "clip" and not encoder.blocks_[0].basis.is_cyclic:
+    if encoder.extrapolation != "clip" and not encoder.fitted_[0].basis.is_cyclic:
         hint = "Layers move values outside the range to its end: fit the encoder with extrapolation='clip'."
         raise argument_error("extrapolation", "be 'clip' in a layer", encoder.extrapolation, hint)
     return scaled_knots_of(encoder)

@@ -22,8 +22,8 @@ from knotwork._kernels.encoding import (
     logits_from_knots,
     widths_from_logits,
 )
-from knotwork.basis._blocks import AffineBlock, BasisBlock, Block, PeriodicBlock
 from knotwork.basis._families import FAMILIES, Functions, family_name
+from knotwork.basis._fitted import FittedAffine, FittedBasis, FittedColumn, FittedPeriodic
 from knotwork.nn._knot_encoding import KnotEncoding, scaled_knots, separated
 from knotwork.nn._linear import make_draw
 from knotwork.nn._periodic import periodic_rows, smoothly_clipped
@@ -54,11 +54,11 @@ class FunctionKind(NamedTuple):
     family: str = ""
 
 
-def kind_of(block: Block, learnable: bool) -> FunctionKind:
+def kind_of(block: FittedColumn, learnable: bool) -> FunctionKind:
     """Return the kind of the functions that encode a block."""
-    if isinstance(block, AffineBlock):
+    if isinstance(block, FittedAffine):
         return FunctionKind(Functions.AFFINE, 0)
-    if isinstance(block, PeriodicBlock):
+    if isinstance(block, FittedPeriodic):
         return FunctionKind(Functions.PERIODIC if block.phases is None else Functions.COSINE, block.size)
     family = family_name(block.basis)
     layout = Layout(family, block.basis.degree, normalised=learnable and FAMILIES[family].normalised)
@@ -165,7 +165,7 @@ class StackEncoding(KnotEncoding):
 
     @classmethod
     def from_blocks(
-        cls, blocks: Sequence[Sequence[Block]], learnable: Sequence[bool], *,
+        cls, blocks: Sequence[Sequence[FittedColumn]], learnable: Sequence[bool], *,
         units: npt.NDArray[np.float64] | None = None, min_spacing: float = StackLayout.min_spacing,
         learned_missing: bool = False,
     ) -> Self:  # fmt: skip
@@ -173,8 +173,8 @@ class StackEncoding(KnotEncoding):
 
         Parameters
         ----------
-        blocks : sequence of sequence of Block
-            The fitted `encoder.blocks_` of every member, one for each feature.
+        blocks : sequence of sequence of FittedColumn
+            The fitted `encoder.fitted_` of every member, one for each feature.
         learnable : sequence of bool
             For every member, whether its knots are parameters.
         units : ndarray of shape (2, n_features), optional
@@ -201,7 +201,7 @@ class StackEncoding(KnotEncoding):
                 ranges[:, m, f] = _range(block, None if units is None else units[:, f])
             breaks[m] = separated(breaks[m], counts[m])
         smooth = torch.tensor([[_is_smooth(block) for block in member] for member in blocks], dtype=torch.bool)
-        sigma = [[block.sigma if isinstance(block, PeriodicBlock) else 0.0 for block in member] for member in blocks]
+        sigma = [[block.sigma if isinstance(block, FittedPeriodic) else 0.0 for block in member] for member in blocks]
         return cls(
             StackLayout(tuple(_parts(blocks, learnable)), sizes, max(sizes, default=1), min_spacing),
             breaks=breaks,
@@ -322,7 +322,7 @@ class StackEncoding(KnotEncoding):
         return self._in_units(self.spacings()[0].detach())
 
 
-def _parts(blocks: Sequence[Sequence[Block]], learnable: Sequence[bool]) -> list[StackPart]:
+def _parts(blocks: Sequence[Sequence[FittedColumn]], learnable: Sequence[bool]) -> list[StackPart]:
     """Return the parts of a stack in which members of the same kind are adjacent."""
     rows = [
         (tuple(kind_of(block, learned) for block in member), learned)
@@ -358,30 +358,30 @@ def _marked(parts: Iterable[StackPart], shape: Sequence[int]) -> Tensor:
     return out
 
 
-def _is_smooth(block: Block) -> bool:
-    return isinstance(block, PeriodicBlock) or (isinstance(block, AffineBlock) and block.smooth)
+def _is_smooth(block: FittedColumn) -> bool:
+    return isinstance(block, FittedPeriodic) or (isinstance(block, FittedAffine) and block.smooth)
 
 
-def _n_knots(block: Block) -> int:
-    return len(block.basis.knots) if isinstance(block, BasisBlock) else 0
+def _n_knots(block: FittedColumn) -> int:
+    return len(block.basis.knots) if isinstance(block, FittedBasis) else 0
 
 
-def _scaled(block: Block) -> npt.NDArray[np.float64]:
-    return scaled_knots(block.basis.knots, block.basis.domain) if isinstance(block, BasisBlock) else np.empty(0)
+def _scaled(block: FittedColumn) -> npt.NDArray[np.float64]:
+    return scaled_knots(block.basis.knots, block.basis.domain) if isinstance(block, FittedBasis) else np.empty(0)
 
 
-def _range(block: Block, units: npt.NDArray[np.float64] | None) -> tuple[float, float]:
+def _range(block: FittedColumn, units: npt.NDArray[np.float64] | None) -> tuple[float, float]:
     """Return low and scale of a feature in the given units.
 
     Ranges that float32 cannot represent are shrunk towards the origin of the units, or widened if too small: all
     values of the table are equal at that resolution.
     """
     if units is None:
-        if not isinstance(block, BasisBlock):
+        if not isinstance(block, FittedBasis):
             return block.shift, block.scale
         low, high = block.basis.domain
         return low, high - low
-    if not isinstance(block, BasisBlock):
+    if not isinstance(block, FittedBasis):
         low, half = block.shift, 0.5 * block.scale / units[1]
     else:
         low, high = block.basis.domain

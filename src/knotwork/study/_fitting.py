@@ -12,7 +12,7 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from knotwork._preparation.members import Fitted, PreparedTable, Split, fit_column, joined
-from knotwork.basis._blocks import Block, block_from_json, block_to_json
+from knotwork.basis._fitted import FittedColumn, fitted_from_json, fitted_to_json
 from knotwork.encoders._base import count_threads
 from knotwork.encoders._choice import choose_columns
 from knotwork.encoders._methods import Encoding
@@ -172,7 +172,10 @@ def _found_pairs(
 
 
 def _joined(
-    parts: list[tuple[Block, float] | Exception], *, chosen: Sequence[Encoding], pairs: tuple[tuple[int, int], ...]
+    parts: list[tuple[FittedColumn, float] | Exception],
+    *,
+    chosen: Sequence[Encoding],
+    pairs: tuple[tuple[int, int], ...],
 ) -> Fitted | str:
     """Combine the columns of an encoding; if one failed, return its traceback."""
     failed = [part for part in parts if isinstance(part, Exception)]
@@ -184,7 +187,7 @@ def _joined(
 
 def _to_json(fitted: Fitted) -> bytes:
     """Return an encoding as JSON, which keeps all digits of floats, with a checksum."""
-    blocks = [block_to_json(block) for block in fitted.blocks]
+    blocks = [fitted_to_json(block) for block in fitted.blocks]
     content: dict[str, Any] = {"seconds": fitted.seconds, "versions": fitted.versions, "blocks": blocks}
     content |= {name: value for name in ("chosen", "pairs") if (value := getattr(fitted, name))}
     body = json.dumps(content)
@@ -199,7 +202,7 @@ def _read(path: Path, n_columns: int) -> Fitted | None:
         if hashlib.sha256(body.encode()).hexdigest() != outer["sha256"]:
             return None
         content = json.loads(body)
-        blocks = [block_from_json(block) for block in content["blocks"]]
+        blocks = [fitted_from_json(block) for block in content["blocks"]]
         versions = {str(name): str(version) for name, version in content.get("versions", {}).items()}
         chosen = tuple(map(str, content.get("chosen", ())))
         pairs = tuple((int(first), int(second)) for first, second in content.get("pairs", ()))

@@ -14,8 +14,8 @@ from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from knotwork._preparation.members import Fitted, PreparedTable, Split
-from knotwork.basis._blocks import make_table
 from knotwork.basis._compiled import encode_dense
+from knotwork.basis._fitted import compiled_table
 from knotwork.nn._backbones import Backbone
 from knotwork.study._data import StudyData
 from knotwork.study._fitting import Wanted, wanted_by
@@ -218,7 +218,7 @@ class _LinearModel:
 
     def __init__(self, config: LinearConfig, table: TrainingTable, fitted: Fitted, train: npt.NDArray[np.intp]) -> None:
         self.table = table
-        self.blocks = make_table(tuple(fitted.blocks), extrapolation="clip", indicator=False)
+        self.blocks = compiled_table(tuple(fitted.blocks), extrapolation="clip", indicator=False)
         self.model = Ridge(alpha=config.penalty)
         if table.task == "classification":
             self.model = LogisticRegression(C=1.0 / config.penalty, max_iter=2000)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from knotwork._checks import argument_error, check_choice
-from knotwork.basis._blocks import Block
+from knotwork.basis._fitted import FittedColumn
 from knotwork.encoders._names import Embedding
 from knotwork.knots import TASKS
 from knotwork.knots._usual_range import usual_range
@@ -114,8 +114,8 @@ class Member:
     ----------
     train, valid : ndarray of int
         Rows of the table for training, and for early stopping; without validation rows training runs all epochs.
-    blocks : sequence of Block
-        The encoding of each numerical feature: `blocks_` of a fitted encoder.
+    blocks : sequence of FittedColumn
+        The encoding of each numerical feature: `fitted_` of a fitted encoder.
     learnable : bool, default=False
         Whether its knots are learned.
     seed : int, default=0
@@ -138,7 +138,7 @@ class Member:
 
     train: npt.NDArray[np.int64]
     valid: npt.NDArray[np.int64]
-    blocks: Sequence[Block]
+    blocks: Sequence[FittedColumn]
     learnable: bool = False
     seed: int = 0
     learning_rate: float | None = None

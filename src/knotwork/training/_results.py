@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from knotwork.basis._blocks import BasisBlock, Block
+from knotwork.basis._fitted import FittedBasis, FittedColumn
 from knotwork.nn._backbones import Backbone
 from knotwork.training._members import Member, in_units, padded
 from knotwork.training._network import Network, moved, predict_stack, take_members
@@ -134,12 +134,12 @@ class KnotPaths:
         return paths
 
 
-def _in_data_units(breaks: FloatArray, blocks: Sequence[Block]) -> FloatArray:
+def _in_data_units(breaks: FloatArray, blocks: Sequence[FittedColumn]) -> FloatArray:
     """Return the knots of scaled breaks of shape (n, n_features, K + 2) in the units of the data."""
-    counts = [len(block.basis.knots) if isinstance(block, BasisBlock) else 0 for block in blocks]
+    counts = [len(block.basis.knots) if isinstance(block, FittedBasis) else 0 for block in blocks]
     knots = np.full((len(breaks), len(blocks), max(counts, default=0)), np.nan)
     for feature, (block, count) in enumerate(zip(blocks, counts, strict=True)):
-        if isinstance(block, BasisBlock):
+        if isinstance(block, FittedBasis):
             low, high = block.basis.domain
             knots[:, feature, :count] = low + (high - low) * breaks[:, feature, 1 : count + 1]
     return knots

@@ -8,8 +8,15 @@ import pytest
 
 from knotwork import basis
 from knotwork.basis import _compiled
-from knotwork.basis._blocks import AffineBlock, BasisBlock, PeriodicBlock, block_from_json, block_to_json, make_table
 from knotwork.basis._compiled import TILE, encode_dense, encode_sparse
+from knotwork.basis._fitted import (
+    FittedAffine,
+    FittedBasis,
+    FittedPeriodic,
+    compiled_table,
+    fitted_from_json,
+    fitted_to_json,
+)
 from knotwork.errors import ArgumentError
 
 NAMES = list(basis.FAMILIES)
@@ -52,20 +59,20 @@ def test_encoded_values_are_those_on_the_scaled_domain(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_blocks_are_written_and_read_exactly(name):
     functions = basis.make_basis(name, [0.1, 1 / 3], degree=2, domain=(-0.7, 1e9))
-    read = block_from_json(json.loads(json.dumps(block_to_json(BasisBlock(functions, 9)))))
+    read = fitted_from_json(json.loads(json.dumps(fitted_to_json(FittedBasis(functions, 9)))))
     assert type(read.basis) is type(functions)
     assert (read.size, read.basis.domain, read.basis.degree) == (9, functions.domain, functions.degree)
     np.testing.assert_array_equal(read.basis.knots, functions.knots)
     for block in (
-        AffineBlock(0.1, 1 / 3, (-np.inf, np.inf), smooth=True),
-        PeriodicBlock(0.1, 1 / 3, 3, 0.5, np.array([0.1, 1 / 7])),
-        PeriodicBlock(0.1, 1 / 3, 2, 0.5, np.array([0.1, 1 / 7]), np.array([-1.0, 2.0])),
+        FittedAffine(0.1, 1 / 3, (-np.inf, np.inf), smooth=True),
+        FittedPeriodic(0.1, 1 / 3, 3, 0.5, np.array([0.1, 1 / 7])),
+        FittedPeriodic(0.1, 1 / 3, 2, 0.5, np.array([0.1, 1 / 7]), np.array([-1.0, 2.0])),
     ):
-        again = block_from_json(json.loads(json.dumps(block_to_json(block))))
+        again = fitted_from_json(json.loads(json.dumps(fitted_to_json(block))))
         assert repr(again) == repr(block)
         np.testing.assert_array_equal(again.encode(np.array([0.3, np.nan]), "clip")[1], 0.0)
-    scaled = AffineBlock(0.1, 1 / 3, (-np.inf, np.inf))
-    assert block_to_json(block_from_json(json.loads(json.dumps(block_to_json(scaled))))) == block_to_json(scaled)
+    scaled = FittedAffine(0.1, 1 / 3, (-np.inf, np.inf))
+    assert fitted_to_json(fitted_from_json(json.loads(json.dumps(fitted_to_json(scaled))))) == fitted_to_json(scaled)
 
 
 @pytest.mark.parametrize("extrapolation", ["clip", "linear"])
@@ -73,17 +80,17 @@ def test_blocks_are_written_and_read_exactly(name):
 def test_blocks_without_compiled_code_are_encoded_alike(monkeypatch, extrapolation, indicator):
     random = np.random.default_rng(0)
     monkeypatch.setattr(_compiled, "VALUES_PER_CHUNK", 1)  # chunks are as short as they may be
-    blocks = [BasisBlock(basis.make_basis(name, [-0.3, 0.2], domain=(-1.0, 1.0)), 7) for name in NAMES]
-    blocks.insert(2, AffineBlock(0.5, 2.0, (-np.inf, np.inf)))
+    blocks = [FittedBasis(basis.make_basis(name, [-0.3, 0.2], domain=(-1.0, 1.0)), 7) for name in NAMES]
+    blocks.insert(2, FittedAffine(0.5, 2.0, (-np.inf, np.inf)))
     X = random.uniform(-1.5, 1.5, size=(2 * TILE + 100, len(blocks)))
     assert len(_compiled._slices(X.shape)) == 3
     X[random.uniform(size=X.shape) < 0.05] = np.nan
     settings = {"extrapolation": extrapolation, "indicator": indicator}
-    compiled = encode_dense(X, make_table(tuple(blocks), **settings), dtype=np.float64)
+    compiled = encode_dense(X, compiled_table(tuple(blocks), **settings), dtype=np.float64)
     for name in ("mspline", "ple"):  # the others stay compiled
         plain = replace(basis.FAMILIES[name], kind=None, normalised=False)
         monkeypatch.setitem(basis.FAMILIES, name, plain)
-    table = make_table(tuple(map(replace, blocks)), **settings)  # tables are kept by block
+    table = compiled_table(tuple(map(replace, blocks)), **settings)  # tables are kept by block
     assert [place for place, _ in table.plain] == [3, 4]
     for n_threads in (1, 2):
         got = encode_dense(X, table, dtype=np.float64, n_threads=n_threads)

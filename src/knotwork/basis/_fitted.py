@@ -1,4 +1,4 @@
-"""Blocks, which are the fitted encodings of single columns, and the flat table that the compiled code reads."""
+"""Fitted encodings of single columns, and the flat table of them that the compiled code reads."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,15 +18,15 @@ from knotwork.basis._radial import bump_widths
 __all__ = [
     "MIN_SUPPORT",
     "SMOOTH_LIMIT",
-    "AffineBlock",
-    "BasisBlock",
-    "Block",
+    "CompiledTable",
+    "FittedAffine",
+    "FittedBasis",
+    "FittedColumn",
+    "FittedPeriodic",
     "Formula",
-    "PeriodicBlock",
-    "Table",
-    "block_from_json",
-    "block_to_json",
-    "make_table",
+    "compiled_table",
+    "fitted_from_json",
+    "fitted_to_json",
 ]
 
 
@@ -62,7 +62,7 @@ MIN_SUPPORT = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class BasisBlock:
+class FittedBasis:
     """The encoding of a column by a basis, in `size` columns; those beyond ``basis.size`` are zero."""
 
     basis: Basis
@@ -77,7 +77,7 @@ class BasisBlock:
 
 
 @dataclass(frozen=True, eq=False)
-class AffineBlock:
+class FittedAffine:
     """The encoding of a column by one number, ``z = (clip(x, *domain) - shift) / scale``; the domain may be infinite.
 
     If `smooth`, z is then clipped smoothly by `SMOOTH_LIMIT`.
@@ -96,7 +96,7 @@ class AffineBlock:
 
 
 @dataclass(frozen=True, eq=False)
-class PeriodicBlock:
+class FittedPeriodic:
     """The encoding of a column by cosines and sines of its scaled and smoothly clipped value z.
 
     Without phases b, the columns are ``cos(2 pi c z)`` for all frequencies c, then ``sin(2 pi c z)``, of which the last
@@ -124,7 +124,7 @@ class PeriodicBlock:
         return np.where(np.isnan(x)[:, None], 0.0, rows)
 
 
-Block = BasisBlock | AffineBlock | PeriodicBlock
+FittedColumn = FittedBasis | FittedAffine | FittedPeriodic
 
 
 def _smooth(x: FloatArray, shift: float, scale: float) -> FloatArray:
@@ -135,12 +135,12 @@ def _smooth(x: FloatArray, shift: float, scale: float) -> FloatArray:
     return clipped
 
 
-def block_to_json(block: Block) -> dict[str, Any]:
+def fitted_to_json(block: FittedColumn) -> dict[str, Any]:
     """Return a block as a dictionary for ``json.dumps``; the numbers are exact."""
-    if isinstance(block, AffineBlock):
+    if isinstance(block, FittedAffine):
         content = {"shift": block.shift, "scale": block.scale, "domain": list(block.domain)}
         return {**content, "smooth": True} if block.smooth else content
-    if isinstance(block, PeriodicBlock):
+    if isinstance(block, FittedPeriodic):
         phases = None if block.phases is None else block.phases.tolist()
         return {**vars(block), "frequencies": block.frequencies.tolist(), "phases": phases}
     return {
@@ -152,16 +152,16 @@ def block_to_json(block: Block) -> dict[str, Any]:
     }
 
 
-def block_from_json(content: Mapping[str, Any]) -> Block:
-    """Return the block that `block_to_json` wrote."""
+def fitted_from_json(content: Mapping[str, Any]) -> FittedColumn:
+    """Return the block that `fitted_to_json` wrote."""
     if "frequencies" in content:
         phases = None if content["phases"] is None else np.array(content["phases"])
-        return PeriodicBlock(**{**content, "frequencies": np.array(content["frequencies"]), "phases": phases})
+        return FittedPeriodic(**{**content, "frequencies": np.array(content["frequencies"]), "phases": phases})
     domain = content["domain"][0], content["domain"][1]
     if "family" not in content:
-        return AffineBlock(content["shift"], content["scale"], domain, bool(content.get("smooth")))
+        return FittedAffine(content["shift"], content["scale"], domain, bool(content.get("smooth")))
     basis = make_basis(content["family"], content["knots"], degree=content["degree"], domain=domain)
-    return BasisBlock(basis, content["size"])
+    return FittedBasis(basis, content["size"])
 
 
 FULL: dict[int, Formula] = {
@@ -196,23 +196,23 @@ COLUMN = np.dtype(
         ("entries", np.int64),  # number of columns that are written for a window
         ("lines", np.bool_),  # continue in straight lines outside the domain
         ("signed", np.bool_),  # functions may be negative; otherwise negative values are rounding errors
-        ("knots", np.int64),  # index of the first interior knot in `Table.numbers`
-        ("edges", np.int64),  # index in `Table.numbers` of values at the left and at the right end, then slopes
-        ("piece", np.int64),  # row of the first interval in `Table.pieces`
+        ("knots", np.int64),  # index of the first interior knot in `CompiledTable.numbers`
+        ("edges", np.int64),  # index in `CompiledTable.numbers` of values at the left and at the right end, then slopes
+        ("piece", np.int64),  # row of the first interval in `CompiledTable.pieces`
     ],
     align=True,
 )
 """One column, as the compiled code reads it."""
 
 
-class Table(NamedTuple):
+class CompiledTable(NamedTuple):
     """Blocks laid out for the compiled code."""
 
     columns: npt.NDArray[np.void]  # of type COLUMN
     numbers: FloatArray
     pieces: FloatArray  # a row per interval: its left end, the reciprocal of its width, coefficients power by power
     indicator: bool  # every block is followed by a column that is 1 where the value is missing
-    plain: tuple[tuple[int, Block], ...]  # indices and blocks of the columns without compiled code
+    plain: tuple[tuple[int, FittedColumn], ...]  # indices and blocks of the columns without compiled code
     extrapolation: str  # treatment of values outside the domain
 
     @property
@@ -227,7 +227,7 @@ class Table(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def make_table(blocks: tuple[Block, ...], *, extrapolation: str, indicator: bool) -> Table:
+def compiled_table(blocks: tuple[FittedColumn, ...], *, extrapolation: str, indicator: bool) -> CompiledTable:
     """Lay out blocks, one per column; with ``extrapolation="error"`` the caller has checked that no value is outside.
 
     The last tables are cached for repeated calls of `transform` with few rows.
@@ -242,7 +242,7 @@ def make_table(blocks: tuple[Block, ...], *, extrapolation: str, indicator: bool
     shapes = [row.pieces.shape for row in rows if row is not None]
     pieces = np.zeros((sum(length for length, _ in shapes), max((width for _, width in shapes), default=0)))
     numbers: list[FloatArray] = []
-    plain: list[tuple[int, Block]] = []
+    plain: list[tuple[int, FittedColumn]] = []
     position = piece = 0
     for source, (column, block, row) in enumerate(zip(columns, blocks, rows, strict=True)):
         column["source"], column["size"] = source, block.size
@@ -263,7 +263,7 @@ def make_table(blocks: tuple[Block, ...], *, extrapolation: str, indicator: bool
     widths = columns["size"] + int(indicator)
     columns["output"] = np.cumsum(widths) - widths
     outside = "clip" if extrapolation == "error" else extrapolation
-    return Table(columns, np.concatenate([np.empty(0), *numbers]), pieces, indicator, tuple(plain), outside)
+    return CompiledTable(columns, np.concatenate([np.empty(0), *numbers]), pieces, indicator, tuple(plain), outside)
 
 
 def _formula(row: "_Row") -> int:
@@ -293,15 +293,15 @@ class _Row(NamedTuple):
         return self.n_functions or self.degree + (self.kind != Functions.TAILS)
 
 
-def _row(block: Block, extrapolation: str) -> _Row | None:
+def _row(block: FittedColumn, extrapolation: str) -> _Row | None:
     """Return a block as the compiled code needs it, or None for functions without compiled code."""
-    if isinstance(block, AffineBlock) and not block.smooth:
+    if isinstance(block, FittedAffine) and not block.smooth:
         unit = binary_unit(0.0, block.scale)
         low, high = block.domain
         piece = np.array([[block.shift * unit, 1.0 / (block.scale * unit)]])
         return _Row(Functions.AFFINE, 0, unit, (low * unit, high * unit), piece, signed=True)
-    kind = family_of(block.basis).kind if isinstance(block, BasisBlock) else None
-    if kind is None or not isinstance(block, BasisBlock):
+    kind = family_of(block.basis).kind if isinstance(block, FittedBasis) else None
+    if kind is None or not isinstance(block, FittedBasis):
         return None
     basis = block.basis
     unit = binary_unit(*basis.domain)
