@@ -324,7 +324,7 @@ def test_missing_and_unknown_columns(tmp_path, whole):
     model = whole[0].model_path
     frame = flats(30)[list(MESSY)]
     frame.drop(columns="area").assign(extra=1).to_csv(tmp_path / "odd.csv", index=False)
-    with pytest.raises(ValueError, match="odd.csv lacks 'area': add them, empty if unknown"):
+    with pytest.raises(ValueError, match="odd.csv does not have 'area': add them, empty if unknown"):
         predict_table(model, tmp_path / "odd.csv", out=tmp_path / "p.csv")
     frame.to_csv(tmp_path / "good.csv", index=False)
     with pytest.raises(ValueError, match="out must end in one of '.csv', '.parquet'"):

@@ -175,7 +175,7 @@ def _render(data: dict[str, Any]) -> str:
     parts = {
         "style": style,
         "script": script,
-        # The browser runs this script and no other, whatever a table contains.
+        # The browser runs no script but this one, regardless of what a table contains.
         "hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii"),
         "data": content.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"),
     }

@@ -1,4 +1,4 @@
-"""The values of one column of a user's table, of whatever library and type."""
+"""The values of one column of a user's table, of any library and type."""
 
 import datetime
 from collections.abc import Callable, Iterable
@@ -34,7 +34,7 @@ KINDS = {
     "duration": "durations",
     "missing": "nothing: all values are missing",
 }
-"""What the values of a column are, whatever the type of the column."""
+"""Kinds of values, which need not be those of the type of the column."""
 
 BOOLEANS = (bool, np.bool_)
 NUMBERS = (Real, Decimal, np.bool_)
@@ -273,7 +273,7 @@ def _factorize_labels(column: Any) -> tuple[IntArray, npt.NDArray[Any]]:
         labels = values.tolist()  # tuples, for which an array would have two dimensions, may be among them
         return where.astype(np.int64, copy=False), np.fromiter(labels, dtype=object, count=len(labels))
     if column.implementation.is_pyarrow() and column.dtype == nw.Categorical:
-        native = native.cast(native.type.value_type)  # in pyarrow a category may stand twice, or be missing itself
+        native = native.cast(native.type.value_type)  # in pyarrow a category may occur twice, or be missing itself
         column = nw.from_native(native, series_only=True)
     elif column.dtype != nw.String:
         column = column.cast(nw.String)
@@ -395,7 +395,7 @@ DIGITS = 14
 
 
 def _number(value: Any) -> int | float:
-    """Return a whole number as an int and any other as a float, so that equal numbers are written alike."""
+    """Return a whole number as an int and any other as a float, so that equal numbers have one form."""
     if isinstance(value, float):
         return int(value) if value.is_integer() and abs(value) <= 2**53 else value
     return int(value)
@@ -426,7 +426,7 @@ def _text(label: Label) -> str:
     """Return a label as text; whole numbers have no decimal point, because missing values turn integers into floats."""
     if isinstance(label, float):
         return repr(_rounded(label))
-    return str.__str__(label) if isinstance(label, str) else str(label)  # a subclass of str may print otherwise
+    return str.__str__(label) if isinstance(label, str) else str(label)  # a subclass of str may print differently
 
 
 def _parsed(label: Label, column: str) -> float:

@@ -47,7 +47,7 @@ MOST_TEXT = 60
 """Characters of a text that may be a number or a date; patterns would take long to refuse a long one."""
 
 N_INSPECTED = 1000
-"""Distinct texts by which a format is chosen; whether it fits, all of them decide."""
+"""Distinct texts by which a format is chosen; all of them are then checked against it."""
 
 
 def is_mark(text: str) -> bool:
@@ -262,7 +262,7 @@ WORDS = {
 }
 
 CYCLES = {"month": 12.0, "weekday": 7.0, "hour": 24.0, "day of year": 365.25}
-"""Parts of a date that return, and after how much."""
+"""Parts of a date that recur, and their periods."""
 
 ELAPSED = "elapsed days"
 PARTS = (ELAPSED, "year", *CYCLES)
@@ -367,7 +367,7 @@ USUAL = ("0000-00-00", "0000-00-00T00:00:00", "0000-00-00 00:00:00")
 
 
 def _read_usual(texts: Sequence[Label], values: npt.NDArray[Any]) -> None:
-    """Fill in the dates that are written as in `USUAL`, a hundred times faster than one after the other."""
+    """Fill in the dates that are written as in `USUAL`, a hundred times faster than one by one."""
     lengths = np.array([len(text) if isinstance(text, str) else 0 for text in texts])
     for usual in USUAL:
         rows = np.flatnonzero(lengths == len(usual))
@@ -443,7 +443,7 @@ def _month(text: str) -> int | None:
 
 
 def _infer_date(texts: Sequence[str]) -> DateFormat | None:
-    """Return the order of dates that fits most texts; of two that fit alike, slashes mean that the month is first."""
+    """Return the order of dates that fits most texts; if two fit equally well, slashes mean that the month is first."""
     texts = [text for text in texts if len(text) <= MOST_TEXT]
     if not texts or not any(sign.isdigit() for sign in texts[0]):
         return None

@@ -38,10 +38,10 @@ ID_NAME = re.compile(
 )
 ID_CAMEL = re.compile(r".*[a-z](Id|ID)")
 TIME_NAME = re.compile(r".*(year|month|week|day|hour|minute|second|time|date|step).*|t", re.IGNORECASE)
-"""Names of whole numbers that may ascend with the rows, and still are quantities."""
+"""Names of columns of whole numbers that may ascend with the rows although they are quantities."""
 
 DENSE = 10
-"""Whole numbers that ascend by at most this much on average number the rows."""
+"""Whole numbers that ascend by at most this much on average are counted as row numbers."""
 
 N_WORDS = 3
 """Text with at least as many words on average is free text."""
@@ -166,7 +166,7 @@ def _learn_written(
 
 
 def _written_notice(cells: Cells, label: str, written: Format, misfits: "Misfits") -> Notice:
-    """Return what the user is told of a column of text in a format, or of dates."""
+    """Return the notice of a column of text in a format, or of dates."""
     if cells.kind in MOMENTS:
         return Notice(NoticeCode.DATES, f"{label} holds {written.describe()}.")
     what = "is text" if cells.kind == "text" else "mixes text with numbers"
@@ -337,7 +337,7 @@ def _is_one_to_one(column: npt.NDArray[Any], classes: npt.NDArray[Any]) -> bool:
 
 
 def _is_monotone(column: npt.NDArray[Any], target: npt.NDArray[Any]) -> bool:
-    """Return whether numbers ascend or descend with the target; a few different ones would often do by chance."""
+    """Return whether numbers ascend or descend with the target; a few distinct values often would by chance."""
     order = np.lexsort((target, column))
     column, target = column[order], target[order]
     if min(len(np.unique(column)), len(np.unique(target))) < FEWEST_JUDGED:

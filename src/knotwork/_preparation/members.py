@@ -55,7 +55,7 @@ STRONG = 0.5
 
 LARGE, MOST_THREADS, MOST_HELD = 1 << 22, 8, 1 << 25
 """Numbers of a table from which on columns are fitted side by side, in how many threads at most, and the most numbers
-of the columns of all threads: each takes about 50 bytes meanwhile."""
+in the columns of all threads, each of which takes about 50 bytes."""
 
 Rows = npt.NDArray[np.int64]
 
@@ -71,7 +71,7 @@ class Split:
     seed : int
         Its random seed.
     train, valid, test : ndarray of int
-        Rows to train on, to stop early by, and to test on; none is in two of them, but for tables of very few rows.
+        Rows to train on, to stop early by, and to test on; they are disjoint except in tables of very few rows.
     known : ndarray of int or None, default=None
         Rows whose categories are known; a category that none of them has counts as unseen. None: all rows.
     """
@@ -89,7 +89,7 @@ def make_splits(
 ) -> list[Split]:
     """Split the rows of a table.
 
-    Classes keep their shares. Of a class too rare for that, rows go to folds as they fall, and a single row of a class
+    Classes keep their shares. Rows of a class too rare for that go to any fold, and a single row of a class
     in the training part stays there.
 
     Parameters
@@ -99,7 +99,7 @@ def make_splits(
     task : {"regression", "classification"}
         What it is.
     folds : int
-        How many splits.
+        Number of splits.
     seed : int
         Seed of the folds; fold f has the seed ``seed + f`` for what else is random.
     split : {"folds", "holdout"}
@@ -168,7 +168,7 @@ class Fitted:
     seconds : float
         Seconds that fitting took, trees that other encodings share included.
     versions : dict of str to str
-        Versions of the software that fitted it, as far as they are recorded.
+        Versions of the software that fitted it, if they are recorded.
     chosen : tuple of str
         Encodings of the columns, if training rows have chosen them.
     pairs : tuple of pair of int
@@ -259,7 +259,7 @@ class PreparedTable:
         split : Split
             One of the folds.
         most_rows : int, optional
-            Use so many training rows at most.
+            Maximum number of training rows.
         """
         table, rows = self.table, split.train[:most_rows]
         weights = None if table.weights is None else table.weights[rows]
@@ -380,7 +380,7 @@ def _moved(split: Split, start: int) -> Split:
 
 @final
 class _SharedTrees:
-    """A placement whose trees are grown once for one column, whatever the number of knots."""
+    """A placement whose trees are grown once for one column, for any number of knots."""
 
     supervised = True
 

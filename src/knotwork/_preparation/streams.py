@@ -47,14 +47,14 @@ MOST_LABELS = 1 << 18
 """Distinct labels of a column that are collected; of columns with more, those in the sample are its categories."""
 
 MOST_MISFITS = 1000
-"""Texts of a column that do not fit its format, of which the warning states the number at most."""
+"""Maximum number of texts of a column that are collected because they do not fit its format."""
 
 N_THREADS = 8
 """Threads that read batches in the second pass, in turn, so that results do not depend on the number of cores; as many
 of them work at a time as there are cores."""
 
 FEWEST_ROWS = 10
-"""Of fewer rows none is held out."""
+"""No rows are held out of fewer."""
 
 LABELLED = (nw.String, nw.Categorical, nw.Enum, nw.Object, nw.Unknown)
 UintArray = npt.NDArray[np.uint64]
@@ -156,7 +156,7 @@ def _arranged(raw: Any, layout: list[Any]) -> Any:
     extra = [name for name in names if name not in layout]
     if frame is not None and not lacking and not extra:
         return frame[:, [names.index(name) for name in layout]].to_native()
-    parts = [f"It lacks {listed(lacking)}."] if lacking else []
+    parts = [f"This batch does not have {listed(lacking)}."] if lacking else []
     parts += [f"The first batch does not have {listed(extra)}."] if extra else []
     parts += ["Add them, all missing if they are not known, or leave them out of all batches."]
     raise ColumnError(" ".join(["X must have the same columns in all batches.", *parts]))
@@ -196,7 +196,7 @@ def raw_batches(source: Any, without: Iterable[str] = (), columns: Sequence[str]
 
 
 def whole_batches(source: Any, without: Iterable[str] = (), columns: Sequence[str] | None = None) -> Iterator[Any]:
-    """Yield the batches of a source as it has them, as frames or arrays; those of files among them one by one."""
+    """Yield the batches of a source as they come, as frames or arrays; batches that are files are read one by one."""
     for raw in _native_batches(source, without, columns):
         if is_stream(raw):
             yield from whole_batches(raw, without, columns)
@@ -323,7 +323,7 @@ def _take(raw: Any, places: npt.NDArray[np.int64]) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Survey:
-    """What the first pass has found.
+    """Results of the first pass.
 
     Parameters
     ----------
@@ -402,7 +402,7 @@ def survey_batches(
 
 @contextmanager
 def _located(where: str) -> Iterator[None]:
-    """Say in errors of columns where they are."""
+    """Add the place in the stream to errors about columns."""
     try:
         yield
     except (ColumnError, ColumnTypeError) as error:
@@ -415,7 +415,7 @@ def _in_batch(number: int, first: int) -> AbstractContextManager[None]:
 
 @final
 class _Labels:
-    """The distinct labels of the columns of text and categories, as long as they are not too many."""
+    """The distinct labels of the columns of text and categories, unless there are too many."""
 
     def __init__(self, categorical: set[Any]) -> None:
         self._categorical = categorical
@@ -454,7 +454,7 @@ class _Labels:
 
 @dataclass(frozen=True, eq=False)
 class Written:
-    """What the second pass has made.
+    """Results of the second pass.
 
     Parameters
     ----------
@@ -552,7 +552,7 @@ def write_blocks(
     reader : BatchReader
         The batches.
     survey : Survey
-        What the first pass has found.
+        Results of the first pass.
     columns : Columns
         The columns.
     form : RowFormat
@@ -623,7 +623,7 @@ class _HeldRows:
         self._expected, self._n_seen = expected, 0
 
     def compare(self, targets: npt.NDArray[Any]) -> None:
-        """Compare the next rows; raise an error if they are others."""
+        """Compare the next rows; raise an error if they differ."""
         expected = self._expected[self._n_seen : self._n_seen + len(targets)]
         self._n_seen += len(targets)
         if not np.array_equal(targets, expected):

@@ -19,7 +19,7 @@ from knotwork._tables import factorize
 __all__ = ["Holdout", "check_validation", "draw_folds", "draw_split", "group_codes"]
 
 FEWEST_ROWS = 10
-"""With fewer rows than this an estimator holds out none: training stops by the rows it trains on."""
+"""With fewer rows than this none are held out: early stopping uses the training rows."""
 
 LARGEST_SEED = 2**31 - 1
 
@@ -172,7 +172,7 @@ def draw_split(
     """Draw what an estimator draws: random seeds of its networks, and the rows that training is stopped by.
 
     Classes are held out by their shares, none of them wholly. Of fewer than `FEWEST_ROWS` rows all are in both parts.
-    Groups are held out wholly or not at all, in any number of rows; classes then as evenly as the groups permit.
+    Groups are held out completely or not at all, in any number of rows; classes then as evenly as the groups allow.
 
     Parameters
     ----------
@@ -250,7 +250,7 @@ def draw_folds(
 ) -> tuple[list[Split], npt.NDArray[np.int64]]:
     """Draw what an estimator with folds draws: random seeds of its networks, and folds of all rows.
 
-    Every row is a validation row of one fold. Folds have equal shares of each class, as far as its rows suffice. Of
+    Every row is a validation row of one fold. Folds have equal shares of each class if it has enough rows. Of
     fewer than `FEWEST_ROWS` rows, or fewer than folds, all are in both parts of every fold. A group is wholly in one
     fold, in any number of rows; there are at most as many folds as groups.
 

@@ -44,10 +44,10 @@ FINAL_NETWORKS = 3
 """Networks of the smallest ensemble."""
 
 GOOD_ROWS, SMALL_ROWS, FEWEST_ROWS = 10_000, 3_000, 500
-"""Rows to which a table is reduced in favour of candidates, in favour of folds and epochs, and at the least."""
+"""Rows to which a table is reduced in favour of candidates, in favour of folds and epochs, and the minimum."""
 
 MARGIN = 0.04
-"""Share of the time that is reserved for the unforeseen."""
+"""Share of the time that is kept as a reserve."""
 
 REFIT_SHARE = 0.3
 """Largest share of the time for the final model."""
@@ -102,7 +102,7 @@ class Speed:
         return math.ceil(n_rows / batch) * (fixed + per_row * batch)
 
     def scaled(self, factor: float) -> "Speed":
-        """Return the speed for so many times the columns, if time is in proportion to them."""
+        """Return the speed for `factor` times as many columns, if time is proportional to them."""
         return Speed(
             {size: (factor * fixed, factor * per_row) for size, (fixed, per_row) in self.steps.items()},
             {encoding: factor * seconds for encoding, seconds in self.prepare.items()},

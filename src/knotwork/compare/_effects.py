@@ -38,16 +38,42 @@ FIRST_YEAR, DAYS_OF_YEAR = 1970.0, 365.2425
 
 MODEL_KNOTS = "this model"
 
-ROWS_SHOWN, ROWS_PAIRED = 20_000, 50
-"""Random rows of histograms and knots, and of the mean predictions of pairs."""
+ROWS_SHOWN = 20_000
+"""Random rows of histograms and knots."""
 
-N_POINTS, N_BINS, N_PAIRED = 33, 32, 12
-MOST_CATEGORIES, MOST_CLASSES, MOST_LINES, MOST_PAIRS, MOST_OTHERS = 12, 4, 30, 3, 20
+N_POINTS, N_BINS = 33, 32
+MOST_CATEGORIES, MOST_CLASSES, MOST_LINES = 12, 4, 30
 
-FLAT, NOTABLE, EXPLAINED = 0.25, 0.1, 0.15
-"""A feature has a pair if its partial dependence has less than the share FLAT of the variation of single rows, its
-importance at least the share NOTABLE of the largest, and the other feature explains the share EXPLAINED of what the
-partial dependence does not."""
+
+@dataclass(frozen=True)
+class PairRule:
+    """When a feature is drawn together with another one, because its effect depends on it.
+
+    Parameters
+    ----------
+    flat : float
+        The variance of its partial dependence is at most this share of the mean variance of single rows.
+    notable : float
+        Its importance is at least this share of the largest.
+    explained : float
+        The other feature explains at least this share of what the partial dependence does not show.
+    n_others, n_pairs : int
+        Features that are tried as the other one, the most important ones, and pairs that are drawn.
+    n_points, n_rows : int
+        Values of each of the two features, and rows whose predictions are averaged: 12 x 12 values of 50 rows take as
+        many predictions as a partial dependence, 33 values of 200 rows.
+    """
+
+    flat: float = 0.25
+    notable: float = 0.1
+    explained: float = 0.15
+    n_others: int = 20
+    n_pairs: int = 3
+    n_points: int = 12
+    n_rows: int = 50
+
+
+PAIRS = PairRule()
 
 ORDERS: list[Sequence[str]] = [
     calendar.month_name[1:],
@@ -122,8 +148,10 @@ def feature_effects(
         effect = column_effect(model, features.averaged, place, entries)
         shown = replace(features.show(place, effect), importance=float(importances[place]))
         is_early = deadline is None or time.perf_counter() < deadline
-        if is_early and n_pairs < MOST_PAIRS and shown.importance > NOTABLE * max(importances.max(), 0.0):
-            pair = features.strongest_pair(place, effect, [other for other in order[:MOST_OTHERS] if other != place])
+        if is_early and n_pairs < PAIRS.n_pairs and shown.importance > PAIRS.notable * max(importances.max(), 0.0):
+            pair = features.strongest_pair(
+                place, effect, [other for other in order[: PAIRS.n_others] if other != place]
+            )
             n_pairs += pair is not None
             shown = replace(shown, pair=pair)
         yield shown
@@ -232,21 +260,21 @@ class _Features:
         varying = effect.lines.var(axis=1).mean(axis=0)
         spread = {output: float(varying[output]) for output in self._shown_outputs(effect)}
         output = max(spread, key=lambda each: spread[each])
-        if spread[output] == 0 or effect.mean[:, output].var() > FLAT * spread[output]:
+        if spread[output] == 0 or effect.mean[:, output].var() > PAIRS.flat * spread[output]:
             return None
         rest = effect.lines[:, :, output] - effect.lines[:, :, output].mean(axis=1, keepdims=True)
         rest = (rest - rest.mean(axis=0)).T
         explained = {other: _explained(rest, self._groups(other)) for other in others}
-        if not explained or max(explained.values()) < EXPLAINED:
+        if not explained or max(explained.values()) < PAIRS.explained:
             return None
         other = max(explained, key=lambda each: explained[each])
-        chosen = np.unique(np.linspace(0, len(effect.entries) - 1, N_PAIRED).round().astype(int))
-        values, with_values = effect.entries[chosen], self.entries(other, N_PAIRED)
+        chosen = np.unique(np.linspace(0, len(effect.entries) - 1, PAIRS.n_points).round().astype(int))
+        values, with_values = effect.entries[chosen], self.entries(other, PAIRS.n_points)
         settings = [
             (self.spans[place], np.tile(values, (len(with_values), 1))),
             (self.spans[other], np.repeat(with_values, len(values), axis=0)),
         ]
-        responses = responses_at(self.model, self.averaged.take(slice(ROWS_PAIRED)), settings)[:, :, output]
+        responses = responses_at(self.model, self.averaged.take(slice(PAIRS.n_rows)), settings)[:, :, output]
         surface = responses.mean(axis=0).reshape(len(with_values), len(values))
         shown = (self.shown_values(place, values), self.shown_values(other, with_values))
         return FeaturePair(str(self.model.columns[other].name), *shown, surface, self.labels[output])

@@ -92,7 +92,7 @@ def ranking_picture(ranking: Ranking) -> Picture:
     return Picture(
         "ranking", _draw_ranking(ranking, WIDE),
         f"Mean difference from {reference.candidate}, the best encoding, over folds, with its 95 % interval; the "
-        "recommended row is filled, squares are baselines. An arrow marks an interval that goes on.",
+        "recommended row is filled, squares are baselines. An arrow marks an interval that is cut off.",
         f"Rows by {ranking.metric_name}. Best: {lines[0].candidate}. Recommended: {ranking.chosen.candidate}.", titles,
         _draw_ranking(ranking, PHONE),
     )  # fmt: skip

@@ -200,7 +200,7 @@ def _features(frame: pd.DataFrame, columns: "Columns", target: str | None, file:
             "table",
             f"have the {len(used)} columns that the model uses",
             f"{len(frame.columns)} columns",
-            f"{file} lacks {listed(lacking)}: add them, empty if unknown.",
+            f"{file} does not have {listed(lacking)}: add them, empty if unknown.",
         )
     return frame[[name for name in columns.names if name in frame.columns]]
 

@@ -33,10 +33,10 @@ from knotwork.training._engine import resolve_device
 __all__ = ["Rounds", "most_related"]
 
 SAFE = 0.85
-"""Share of the time that is left which an extension may be expected to take."""
+"""An extension may be expected to take this share of the remaining time."""
 
 WORTH = 1.5
-"""Factor of rows for which networks are trained again."""
+"""Networks are trained again for at least this many times the rows."""
 
 USUAL_LOAD, SHORTEST_MEASURED = 0.8, 1.0
 """Part of the processors that training uses on an idle machine, and seconds after which it is measured."""
@@ -126,7 +126,7 @@ class Rounds:
             self.note(line)
 
     def _measure_availability(self, wall: float, cpu: float) -> None:
-        """Measure which part of the processors training had since a time: others may use them as well."""
+        """Measure which part of the processors training had since a time: other programs may use them as well."""
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
         if wall > SHORTEST_MEASURED and resolve_device(self.device).type == "cpu":
             self.availability = float(np.clip(cpu / (wall * torch.get_num_threads() * USUAL_LOAD), 0.1, 1.0))

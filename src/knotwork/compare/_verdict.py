@@ -198,7 +198,7 @@ def _choose_encoding(lines: list[RankedRow], *, metric: str, n_folds: int) -> tu
     alike = "the encodings" if len(near) == len(lines) else f"{best.candidate} and {others}"
     reasons = [
         first,
-        f"No difference between {alike} is proven by {n_folds} folds, which is not to say that they are equal.",
+        f"No difference between {alike} is proven by {n_folds} folds, which does not mean that they are equal.",
     ]
     if len(good) == 1:
         lead = 100 * (near[1].mean / best.mean - 1)
@@ -265,7 +265,7 @@ def _beside_naive(ranking: Ranking, task: str) -> list[str]:
     if best.mean >= naive:
         return [
             f"Warning: {sentence}, which is no worse than any row of the ranking. The features hardly predict the "
-            "target, whatever their encoding."
+            "target with any encoding."
         ]
     return [
         f"For comparison, {sentence}: the best is {100 * (1 - best.mean / naive):.0f} % lower in {ranking.metric_name}."
