@@ -26,14 +26,13 @@ FINDINGS = {"_recommend.py", "estimators/_plans.py", "_preparation/members.py"}
 """What was measured with certain parts: advice of the paper, and networks of an effort; other parts need none of it."""
 
 FORMULAS = {
-    "basis/_blocks.py",
     "basis/_fitted.py",
     "basis/_compiled.py",
     "nn/_smoothness.py",
     "estimators/_onnx_encodings.py",
 }
 FORMULAS |= {path.relative_to(SOURCE).as_posix() for path in (SOURCE / "_kernels").glob("*.py")}
-"""Formulas of families in compiled code, in torch, in Triton, as polynomials, as penalties, and in ONNX."""
+"""Formulas of families: as polynomials, compiled, as penalties, in ONNX, in torch, and in Triton."""
 
 REGISTRIES = {
     "family": ("basis/_families.py", {name: family.basis for name, family in FAMILIES.items()}),

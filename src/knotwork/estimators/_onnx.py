@@ -14,6 +14,7 @@ from knotwork._checks import argument_error, check_installed
 from knotwork._files import write_atomically
 from knotwork._preparation.columns import LARGEST, Role
 from knotwork._preparation.targets import Labels
+from knotwork.basis import FAMILIES
 from knotwork.estimators._base import TabularEstimator
 from knotwork.estimators._combination import SMALLEST
 from knotwork.estimators._estimators import TabularClassifier, TabularRegressor
@@ -40,8 +41,8 @@ LARGEST_EXACT = 2**53
 def export_onnx(estimator: TabularEstimator, path: str | Path) -> None:
     """Write the whole predictor as an ONNX model for any number of rows.
 
-    Networks and objectives need a method ``to_onnx``, as those of the library have. Families of encodings that were
-    added cannot be exported.
+    Networks and objectives need a method ``to_onnx``, as those of the library have, and added families of encodings
+    a function of this name.
 
     Parameters
     ----------
@@ -116,12 +117,12 @@ def _check_parts(estimator: TabularEstimator) -> None:
                 f"{kind.__name__} has none: write it, or keep the model with save and serve it with knotwork.load.",
             )
         for part in piece.network.encoding.layout.parts:
-            if part.family:
+            if part.family and FAMILIES[part.family].to_onnx is None:
                 raise argument_error(
                     "encoding",
-                    "be of a built-in family to be exported to ONNX",
+                    "be of a family with a function to_onnx, to be exported to ONNX",
                     part.family,
-                    "Keep the model with save and serve it with knotwork.load.",
+                    "Add it to the Family, or keep the model with save and serve it with knotwork.load.",
                 )
 
 

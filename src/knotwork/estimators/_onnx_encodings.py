@@ -5,7 +5,7 @@ import torch
 
 from knotwork._kernels.dense import bends_formula, bump_widths
 from knotwork._kernels.encoding import NORM_EPSILON, StackPart
-from knotwork.basis._families import Functions
+from knotwork.basis._families import FAMILIES, Functions
 from knotwork.basis._fitted import SMOOTH_LIMIT
 from knotwork.nn import OnnxGraph
 from knotwork.nn._embedding import FeatureEmbedding
@@ -148,6 +148,10 @@ def _rows(graph: OnnxGraph, x: str, *, part: StackPart, breaks: Array, n_knots: 
     if part.kind == Functions.AFFINE:
         return x, 1
     x = graph("Clip", x, np.float32(0.0), np.float32(1.0))
+    if part.family:
+        to_onnx, width = FAMILIES[part.family].to_onnx, int(n_knots.max()) + part.smallest
+        assert to_onnx is not None
+        return to_onnx(graph, x, breaks[:, : n_knots.max() + 2], n_knots, degree=part.degree, size=width), width
     if part.kind == Functions.NATURAL:
         return _curves(graph, x, breaks=breaks, n_knots=n_knots)
     degree, most = part.degree, int(n_knots.max())
