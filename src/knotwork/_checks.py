@@ -35,7 +35,7 @@ __all__ = [
     "warn_user",
 ]
 
-LONGEST = 300
+MAX_SHOWN = 300
 """Maximum number of characters of a value in a message."""
 
 LEAST_SIMILAR = 0.75
@@ -112,7 +112,7 @@ def shown(value: object) -> str:
     if isinstance(shape, tuple) and shape:
         return f"<{type(value).__name__} of shape {tuple(shape)}>"
     text = repr(value)
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 4]} ..."
+    return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 4]} ..."
 
 
 def nearest(name: object, names: Iterable[object], most: int = 1) -> list[Any]:

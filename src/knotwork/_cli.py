@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import knotwork
 from knotwork._checks import check_file, check_installed, printable
@@ -17,6 +17,12 @@ try:
     check_installed("The command knotwork", "study", "typer", "rich")
 except MissingPackageError as error:
     sys.exit(str(error))  # one sentence instead of a traceback
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from knotwork.compare import Comparison
+    from knotwork.report import ReportTable
 
 import typer
 from rich.console import Console
@@ -203,7 +209,7 @@ def compare(
     _show_ranking(comparison)
 
 
-def _show_ranking(comparison: Any) -> None:
+def _show_ranking(comparison: "Comparison") -> None:
     """Print the ranking, the recommendation and the files; exit with status 130 if the comparison was interrupted."""
     from knotwork.compare._page import ranking_table
 
@@ -224,11 +230,13 @@ def _show_ranking(comparison: Any) -> None:
     raise typer.Exit(130 if comparison.interrupted else 0)
 
 
-def _fitting_columns(shown: Any, width: int) -> list[int]:
+def _fitting_columns(shown: "ReportTable", width: int) -> list[int]:
     """Return the positions of a ranking's columns that fit into a terminal, the most important ones."""
     n_columns = len(shown.columns)
-    widths = [max(len(cell) for cell in (name, *(row[place].shown for row in shown.rows)))
-              for place, name in enumerate(shown.columns)]  # fmt: skip
+    widths = [
+        max(len(cell) for cell in (name, *(row[place].shown for row in shown.rows)))
+        for place, name in enumerate(shown.columns)
+    ]
     score, difference, interval, p, seconds = 1, 2, 3, 4, n_columns - 3
     by_importance = [0, score, seconds, interval, difference, p, *range(5, n_columns - 3), n_columns - 2, n_columns - 1]
     kept: list[int] = []
@@ -310,10 +318,17 @@ def predict(
         from knotwork.datasets import TextFormat
 
         n_rows = predict_table(
-            model, table, out=out, drop=tuple(drop or ()), target=target, coverage=coverage,
-            spreadsheet_safe=spreadsheet_safe, text=TextFormat(sep=sep, encoding=encoding, decimal=decimal),
-            report=typer.echo, keep=False,
-        )  # fmt: skip
+            model,
+            table,
+            out=out,
+            drop=tuple(drop or ()),
+            target=target,
+            coverage=coverage,
+            spreadsheet_safe=spreadsheet_safe,
+            text=TextFormat(sep=sep, encoding=encoding, decimal=decimal),
+            report=typer.echo,
+            keep=False,
+        )
     typer.echo(f"{n_rows:,} rows predicted: {out}")
 
 
@@ -546,9 +561,16 @@ def verify_study(
         from knotwork.study import verify
 
         result = verify(
-            folder, sample=sample, random_seed=random_seed, plan=plan, only=only or (), device=device, alone=alone,
-            report=_say, progress=_progress(),
-        )  # fmt: skip
+            folder,
+            sample=sample,
+            random_seed=random_seed,
+            plan=plan,
+            only=only or (),
+            device=device,
+            alone=alone,
+            report=_say,
+            progress=_progress(),
+        )
     _print_verdicts(result.table)
     for note in result.notes:
         _say(note)
@@ -559,7 +581,7 @@ def verify_study(
     raise typer.Exit(130 if result.interrupted else int(not result.agrees))
 
 
-def _print_verdicts(verdicts: Any) -> None:
+def _print_verdicts(verdicts: "pd.DataFrame") -> None:
     """Print the table of a verification."""
     table = Table(title="Recorded, and trained again here", title_justify="left")
     for heading in ("data set", "backbone", "method", "fold", "verdict", "score", "recorded", "here", "noise"):

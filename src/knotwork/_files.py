@@ -13,7 +13,7 @@ __all__ = ["UNFINISHED", "check_writable", "write_atomically", "write_together"]
 UNFINISHED = ".*.tmp"
 """Pattern of the names of files that are being written; a killed process leaves them behind."""
 
-PROBE = 1 << 16
+PROBE_BYTES = 1 << 16
 """Bytes of the test file of `check_writable`: more than one block of common file systems, to detect a full disk."""
 
 Write: TypeAlias = Callable[[BinaryIO], object]
@@ -54,7 +54,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     probe = _temporary_name(target)
     try:
-        probe.write_bytes(b"\0" * PROBE)
+        probe.write_bytes(b"\0" * PROBE_BYTES)
     finally:
         with suppress(OSError):
             probe.unlink()

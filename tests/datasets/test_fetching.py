@@ -100,7 +100,7 @@ def test_archives_that_cannot_be_unpacked(small_registry, server, archive, words
         ((503, b"down"), "answered 503"),
         ((404, b"gone"), "answered 404"),
         ((200, b"<html>maintenance</html>"), "not a ZIP archive"),
-        ((200, zipped(readme=b"moved")), "lacks a file.*abalone.data"),
+        ((200, zipped(readme=b"moved")), "has no file.*abalone.data"),
         ((200, None), "(timed out|Timeout)"),
     ],
     ids=["503", "404", "page", "archive", "silence"],

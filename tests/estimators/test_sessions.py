@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -18,16 +19,13 @@ SHORT = kw.TrainingConfig(max_epochs=2, batch_size=32)
 X = np.random.default_rng(0).normal(size=(40, 2))
 y = (X[:, 0] > 0).astype(int)
 
-LONG = """
-import signal
 
-import numpy as np
-import knotwork as kw
-from knotwork.estimators import _steps as steps
-from knotwork.nn import MLPConfig
+class AtEpoch100:
+    """A progress bar that calls a function at the 100th epoch."""
 
+    def __init__(self, act):
+        self.act = act
 
-class Announcing:
     def __enter__(self):
         return self
 
@@ -36,43 +34,39 @@ class Announcing:
 
     def __call__(self, report):
         if report.epoch == 100:
-            print("trains", flush=True)
+            self.act()
 
+
+def fit_for_long():
+    """Fit a network that would train for hours; return it with its table and target."""
+    numbers = np.random.default_rng(0).normal(size=(500, 3))
+    wanted = numbers[:, 0] + numbers[:, 1]
+    training = kw.TrainingConfig(max_epochs=1_000_000, patience=1_000_000, batch_size=64)
+    model = kw.TabularRegressor("BS-Q", MLPConfig(widths=(16,)), training=training, random_state=0, verbose=True)
+    return model.fit(numbers, wanted), numbers, wanted
+
+
+LONG = """
+import signal
+
+from knotwork.estimators import _steps as steps
+from tests.estimators.test_sessions import AtEpoch100, fit_for_long
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # it is missing in processes in the background
-base.ProgressBar = Announcing
-X = np.random.default_rng(0).normal(size=(500, 3))
-training = kw.TrainingConfig(max_epochs=1_000_000, patience=1_000_000, batch_size=64)
-model = kw.TabularRegressor("BS-Q", MLPConfig(widths=(16,)), training=training, random_state=0, verbose=True)
-model.fit(X, X[:, 0])
+steps.ProgressBar = lambda: AtEpoch100(lambda: print("trains", flush=True))
+model, numbers, wanted = fit_for_long()
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 history = model.history_[0]
 print("epochs", len(history["loss"]), "best", history["best_epoch"], model.trained_.interrupted)
-print("r2", model.score(X, X[:, 0]))
+print("r2", model.score(numbers, wanted))
 """
 
 
 @pytest.mark.usefixtures("ctrl_c")
 def test_after_ctrl_c_the_model_is_the_best_so_far(monkeypatch):
     """The signal arrives while the 100th epoch is reported, as Ctrl-C does in a terminal."""
-
-    class Pressing:
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *error):
-            pass
-
-        def __call__(self, report):
-            if report.epoch == 100:
-                signal.raise_signal(signal.SIGINT)
-
-    monkeypatch.setattr(steps, "ProgressBar", Pressing)
-    numbers = np.random.default_rng(0).normal(size=(500, 3))
-    wanted = numbers[:, 0] + numbers[:, 1]
-    training = kw.TrainingConfig(max_epochs=1_000_000, patience=1_000_000, batch_size=64)
-    model = kw.TabularRegressor("BS-Q", MLPConfig(widths=(16,)), training=training, random_state=0, verbose=True)
-    model.fit(numbers, wanted)
+    monkeypatch.setattr(steps, "ProgressBar", lambda: AtEpoch100(lambda: signal.raise_signal(signal.SIGINT)))
+    model, numbers, wanted = fit_for_long()
     history = model.history_[0]
     assert model.trained_.interrupted
     assert 1 <= history["best_epoch"] <= len(history["loss"]) <= 100
@@ -80,10 +74,10 @@ def test_after_ctrl_c_the_model_is_the_best_so_far(monkeypatch):
 
 
 @pytest.mark.slow  # a process of its own; the test above sends the same signal
-def test_after_ctrl_c_in_another_process_the_model_is_the_best_so_far(tmp_path):
-    (tmp_path / "long.py").write_text(LONG)
+def test_after_ctrl_c_in_another_process_the_model_is_the_best_so_far():
     process = subprocess.Popen(
-        [sys.executable, tmp_path / "long.py"],
+        [sys.executable, "-c", LONG],
+        cwd=Path(__file__).parents[2],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

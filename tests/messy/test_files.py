@@ -42,9 +42,7 @@ SAME = {
     "packed.csv.zst": [detected("';'")],
     "packed.csv.zip": [],
     "spaces_in_names.csv": [],
-    "row_names.csv": [
-        "The rows have one field more than the header: the first is the name of the row, and is ignored."
-    ],
+    "row_names.csv": ["The rows have one more field than the header: the first field, the row name, is ignored."],
     "separator_at_the_end.csv": [],
     "separator_at_the_end_of_rows.csv": [],
     "flats.parquet": [],

@@ -66,7 +66,7 @@ def test_a_median_is_not_divided_by_a_mean():
 def test_members_of_a_stack_are_not_compared_by_time():
     pairs = ratios_of(read_records(records(True)))
     assert not len(pairs)
-    assert describe_ratios(pairs)[0].startswith("The time that learned knots cost is not known")
+    assert describe_ratios(pairs)[0].startswith("The time cost of learned knots is unknown")
     assert ratio_table(pairs).rows == []
 
 

@@ -10,17 +10,16 @@ from knotwork.report._aggregate import RankTable
 from knotwork.report._costs import draw_cost_quality, draw_training_times, pareto_front
 from knotwork.report._figures import (
     LearningCurve,
-    RankPair,
     ScorePanel,
     SizeCurve,
     cd_pictures,
-    draw_agreement,
     draw_heatmap,
     draw_knot_trajectories,
     draw_learning_curves,
     draw_score_dots,
     draw_size_curves,
 )
+from knotwork.report._points import RankPair, draw_agreement
 from knotwork.report._style import DARK, LIGHT, dark_svg, darken, inline_svg, method_colour, method_marker, svg_text
 from tests.report.cases import MAIN, luminance
 

@@ -89,7 +89,8 @@ def test_paths_of_knots():
         "learning rate of knots 1e-4",
     ]
     assert describe_knots(frame, knots) == [
-        "BS-Grad-U: the knot that ends farthest from its start is 0.100 (variant 1e-5), 0.300 (1e-4) away from it."
+        "BS-Grad-U: at the end of training, the largest distance of a knot from its start is 0.100 (variant 1e-5), "
+        "0.300 (1e-4)."
     ]
 
 

@@ -62,7 +62,7 @@ def test_parameters_have_an_effect():
 def test_chunks_change_nothing(monkeypatch):
     scores, a, b = DEMSAR, DEMSAR[:, 0], DEMSAR[:, 1]
     at_once, rho = kw.stats.bootstrap_ranks(scores, n_resamples=100), kw.stats.spearman(a, b, n_resamples=100)
-    monkeypatch.setattr(resampling, "_NUMBERS_AT_ONCE", 14 * 7)
+    monkeypatch.setattr(resampling, "_MAX_DRAWS", 14 * 7)
     parts = kw.stats.bootstrap_ranks(scores, n_resamples=100)
     np.testing.assert_allclose(parts.low, at_once.low, rtol=1e-14)
     np.testing.assert_allclose(parts.high, at_once.high, rtol=1e-14)

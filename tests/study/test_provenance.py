@@ -124,10 +124,10 @@ def test_versions_are_those_that_fitted_the_encoding(tmp_path, monkeypatch):
 def test_records_of_earlier_versions_have_missing_provenance():
     import pyarrow as pa
 
-    from knotwork.study._records import LATER, _as_record, record_schema
+    from knotwork.study._records import NEWER_COLUMNS, _as_record, record_schema
 
     schema = record_schema()
-    early = schema.empty_table().drop_columns([name for name in LATER if name in schema.names])
+    early = schema.empty_table().drop_columns([name for name in NEWER_COLUMNS if name in schema.names])
     table = _as_record(early)
     assert isinstance(table, pa.Table)
     assert set(PROVENANCE) <= set(table.column_names)

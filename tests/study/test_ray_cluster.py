@@ -14,6 +14,7 @@ from knotwork.study import load_results, run
 from knotwork.study._traces import Result
 from knotwork.study._worker import Prepared, train_networks
 from tests.study.cases import comparable, many_units, tiny_plan
+from tests.study.ray_checks import check_locks_after_an_error, check_records_of_a_cluster
 
 pytestmark = [
     pytest.mark.xdist_group("ray"),
@@ -35,13 +36,6 @@ def ray():
     )
     yield ray
     ray.shutdown()
-
-
-@pytest.fixture(scope="module")
-def expected(tmp_path_factory):
-    out = tmp_path_factory.mktemp("local")
-    run(many_units(), out, device="cpu")
-    return comparable(load_results(out))
 
 
 def unit_of(networks):
@@ -69,13 +63,7 @@ def begun(folder):
 
 
 def test_a_cluster_gives_the_records_of_a_local_run(ray, expected, tmp_path):
-    summary = run(many_units(), tmp_path, "ray", device="cpu")
-    assert (summary.n_ok, summary.n_failed) == (20, 0)
-    frame = load_results(tmp_path)
-    pd.testing.assert_frame_equal(comparable(frame), expected)
-    assert (frame["started_at"] < frame["recorded_at"]).all()
-    assert run(many_units(), tmp_path, "ray", device="cpu").n_ok == 0
-    assert not list((tmp_path / "locks").iterdir())
+    check_records_of_a_cluster(tmp_path, expected)
     assert ray.is_initialized(), "an existing connection must be kept"
 
 
@@ -118,13 +106,7 @@ def test_units_ask_for_their_share_of_a_gpu(ray, tmp_path, monkeypatch, device, 
 
 
 def test_an_error_of_the_cluster_gives_all_locks_back(ray, tmp_path, monkeypatch):
-    def task(*arguments):
-        raise ImportError("no knotwork on this machine")
-
-    monkeypatch.setattr(ray_engine, "_train_unit", task)
-    with pytest.raises(ImportError, match="no knotwork on this machine"):
-        run(many_units(), tmp_path, "ray", device="cpu")
-    assert not list((tmp_path / "locks").iterdir())
+    check_locks_after_an_error(tmp_path, monkeypatch)
 
 
 def test_a_device_that_ray_does_not_give_is_refused(ray, tmp_path):

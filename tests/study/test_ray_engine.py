@@ -15,6 +15,7 @@ from knotwork.study import _ray_engine as ray_engine
 from knotwork.study import load_results, run
 from knotwork.study._traces import Result
 from tests.study.cases import comparable, many_units, tiny_plan
+from tests.study.ray_checks import check_locks_after_an_error, check_records_of_a_cluster
 
 
 class WorkerCrashedError(Exception):
@@ -78,24 +79,11 @@ def cluster(monkeypatch):
     return made
 
 
-@pytest.fixture(scope="module")
-def expected(tmp_path_factory):
-    out = tmp_path_factory.mktemp("local")
-    run(many_units(), out, device="cpu")
-    return comparable(load_results(out))
-
-
 def test_a_cluster_gives_the_records_of_a_local_run(cluster, expected, tmp_path):
-    summary = run(many_units(), tmp_path, "ray", device="cpu")
-    assert (summary.n_ok, summary.n_failed) == (20, 0)
-    frame = load_results(tmp_path)
-    pd.testing.assert_frame_equal(comparable(frame), expected)
-    assert (frame["started_at"] < frame["recorded_at"]).all()
+    check_records_of_a_cluster(tmp_path, expected)
     assert cluster.options == {"num_cpus": 1, "num_gpus": 0.0, "max_retries": ray_engine.MAX_RETRIES}
     assert len(cluster.stored) == 1, "the table of all units"
     assert cluster.most == ray_engine.QUEUE
-    assert run(many_units(), tmp_path, "ray", device="cpu").n_ok == 0
-    assert not list((tmp_path / "locks").iterdir())
 
 
 def test_a_unit_whose_workers_died_fails_alone(cluster, expected, tmp_path):
@@ -124,13 +112,7 @@ def test_units_ask_for_their_share_of_a_gpu(cluster, tmp_path, monkeypatch, devi
 
 
 def test_an_error_of_the_cluster_gives_all_locks_back(cluster, tmp_path, monkeypatch):
-    def task(*arguments):
-        raise ImportError("no knotwork on this machine")
-
-    monkeypatch.setattr(ray_engine, "_train_unit", task)
-    with pytest.raises(ImportError, match="no knotwork on this machine"):
-        run(many_units(), tmp_path, "ray", device="cpu")
-    assert not list((tmp_path / "locks").iterdir())
+    check_locks_after_an_error(tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize("device", ["cuda:1", "cuda"])

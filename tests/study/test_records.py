@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from knotwork.study import load_results
-from knotwork.study._records import LATER, RecordIndex, RecordWarning, consolidate, record_schema, write_records
+from knotwork.study._records import NEWER_COLUMNS, RecordIndex, RecordWarning, consolidate, record_schema, write_records
 
 DESIGN = {
     *("dataset", "task", "backbone", "tokens", "method", "size", "fold", "seed", "status"),
@@ -113,7 +113,7 @@ def test_of_rows_with_one_key_the_best_and_latest_counts(tmp_path, rows, expecte
 
 def test_records_from_before_a_column_was_added_count(tmp_path):
     path = write_records(tmp_path, "a", [row("a", variant="v", knot_shift=0.5, epoch_seconds=0.1), row("b")])
-    write_unsealed(path, pq.read_table(path).drop_columns(list(LATER)))
+    write_unsealed(path, pq.read_table(path).drop_columns(list(NEWER_COLUMNS)))
     write_records(tmp_path, "c", [row("c", variant="v")])
     frame = load_results(tmp_path).set_index("key")
     assert list(load_results(tmp_path).columns) == record_schema().names

@@ -118,7 +118,7 @@ def test_noise_is_that_of_other_random_seeds(study, monkeypatch):
     tamper(study, precision="bfloat16", rmse=0.5)
     verify(study, device="cpu")
     (rows,) = drawn
-    assert len({row["rmse"] for row in rows}) == verifying.N_SEEDS + 1
+    assert len({row["rmse"] for row in rows}) == verifying.NOISE.n_seeds + 1
 
 
 def test_further_random_seeds_are_verified(tmp_path):

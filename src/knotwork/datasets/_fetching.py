@@ -1,7 +1,7 @@
 """Downloading data sets of the study from OpenML and UCI, checking them, and storing them in the cache.
 
-The recipes were written from descriptions of the tables and tested on copies in the servers' formats, not on the
-servers. Every result is compared with the registry, so that a table that differs is noticed.
+The recipes were written from descriptions of the tables, and tested on copies in the servers' formats, not on the
+servers. Every result is compared with the registry, so that a different table is detected.
 """
 
 import contextlib
@@ -35,17 +35,17 @@ __all__ = ["SOURCES", "ByHand", "OpenML", "UCIArchive", "fetch_dataset"]
 UCI_SERVER = "https://archive.ics.uci.edu"
 OPENML_SERVER = "https://www.openml.org"
 TIMEOUT = 60.0
-"""Seconds without an answer after which a download fails."""
+"""Timeout of a connection, in seconds."""
 
-LONGEST, PART = 600.0, 1 << 16
-"""Seconds after which a download is given up, and bytes that are read at once."""
+DOWNLOAD_SECONDS, READ_BYTES = 600.0, 1 << 16
+"""Timeout of a whole download in seconds, and number of bytes per read."""
 
 MOST_DOWNLOADED = 100_000_000
 MOST_UNPACKED = 300_000_000
-"""Largest numbers of bytes of an archive and of a file in it; the largest of `SOURCES` have a tenth of that."""
+"""Maximum number of bytes of an archive and of a file in it: ten times the largest of `SOURCES`."""
 
 DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, struct.error, ValueError)
-"""Errors of the readers of archives."""
+"""Errors that readers of archives raise."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,8 @@ class OpenML:
 class UCIArchive:
     """Files of a ZIP archive of the UCI repository.
 
-    A member ``outer.zip/inner.csv`` is a file of an archive in the archive. `read` takes the bytes of all members and
-    returns the table.
+    A member ``outer.zip/inner.csv`` is a file of a nested archive. `read` takes the bytes of all members and returns
+    the table.
     """
 
     dataset_id: int
@@ -81,7 +81,7 @@ class UCIArchive:
 
 @dataclass(frozen=True)
 class ByHand:
-    """A table that no server provides in the form of the study; `reason` is the end of a sentence."""
+    """A table that no server provides in the form used by the study; `reason` is the end of a sentence."""
 
     reason: str
     label: str = "by hand"
@@ -177,8 +177,8 @@ def fetch_dataset(key: str) -> Path:
     """Download a data set of the study into the cache and return its file.
 
     Nothing is downloaded if the table is already available. The server's table must have the columns, rows and values
-    of the registry; the rows keep the server's order, so that folds may differ from those of another copy. The file
-    appears only when it is complete. Offline mode is ignored: it concerns automatic downloads only.
+    of the registry. Rows keep the server's order, so folds may differ from those of another copy. The file appears only
+    when it is complete. Offline mode is ignored, because it only disables automatic downloads.
 
     Parameters
     ----------
@@ -221,7 +221,7 @@ def _fetch_openml(source: OpenML, spec: DatasetSpec) -> pd.DataFrame:
         with _timeout(TIMEOUT):
             table: pd.DataFrame = fetch_openml(
                 data_id=source.data_id,
-                target_column=None,  # the target is a column like the others
+                target_column=None,  # the target stays a column of the table
                 as_frame=True,
                 parser="pandas",
                 cache=False,
@@ -247,30 +247,30 @@ def _fetch_uci(source: UCIArchive, spec: DatasetSpec) -> pd.DataFrame:
 
 
 class _ArchiveError(Exception):
-    """An archive that cannot be unpacked; the message is the reason, as it follows a colon."""
+    """An archive that cannot be unpacked; the message is the reason, to follow a colon."""
 
 
 def _download(url: str) -> bytes:
-    parts, n_bytes, deadline = [], 0, time.monotonic() + LONGEST
+    parts, n_bytes, deadline = [], 0, time.monotonic() + DOWNLOAD_SECONDS
     with urlopen(url, timeout=TIMEOUT) as answer:
-        while part := answer.read1(PART):  # which returns what has arrived
+        while part := answer.read1(READ_BYTES):  # returns the bytes that have arrived
             n_bytes += len(part)
             if n_bytes > MOST_DOWNLOADED:
-                raise _ArchiveError(f"the answer of the server is longer than {MOST_DOWNLOADED:,} bytes")
+                raise _ArchiveError(f"the server's answer is longer than {MOST_DOWNLOADED:,} bytes")
             if time.monotonic() > deadline:
-                raise _ArchiveError(f"the server has not sent the whole archive in {LONGEST:.0f} seconds")
+                raise _ArchiveError(f"the server has not sent the whole archive in {DOWNLOAD_SECONDS:.0f} seconds")
             parts.append(part)
     return b"".join(parts)
 
 
 def _member(archive: bytes, name: str) -> bytes:
-    """Return a file of an archive; ``outer.zip/inner`` is a file of an archive in the archive."""
+    """Return a file of an archive; ``outer.zip/inner`` is a file of a nested archive."""
     outer, inside, inner = name.partition(".zip/")
     try:
         with zipfile.ZipFile(io.BytesIO(archive)) as files:
             content = _unpacked(files, f"{outer}.zip" if inside else name)
     except zipfile.BadZipFile as error:
-        raise _ArchiveError(f"the answer of the server is not a ZIP archive, or is damaged ({error})") from error
+        raise _ArchiveError(f"the server's answer is not a ZIP archive, or is damaged ({error})") from error
     except DAMAGED as error:
         raise _ArchiveError(f"the server's archive is damaged ({printable(str(error)[:200])})") from error
     except NotImplementedError as error:
@@ -279,18 +279,18 @@ def _member(archive: bytes, name: str) -> bytes:
 
 
 def _unpacked(files: zipfile.ZipFile, name: str) -> bytes:
-    """Return a file of an archive; one that is encrypted or too large is refused before it is unpacked."""
+    """Return a file of an archive; raise an error for an encrypted or too large one before unpacking it."""
     entry = files.getinfo(name)
     if entry.flag_bits & 0x1:
         raise _ArchiveError(f"the file {name!r} of the server's archive is encrypted")
     if entry.file_size > MOST_UNPACKED:
         raise _ArchiveError(f"the file {name!r} of the server's archive would have {entry.file_size:,} bytes")
-    with files.open(entry) as file:  # reads no more than the size that is declared
+    with files.open(entry) as file:  # reads at most the declared size
         return file.read()
 
 
 def _conform(table: pd.DataFrame, spec: DatasetSpec) -> pd.DataFrame:
-    """Return the columns of the registry with the types of the registry."""
+    """Return the columns of the registry with their types in the registry."""
     table = table.rename(columns=lambda name: str(name).strip())
     absent = [name for name in spec.columns if name not in table.columns]
     if absent:
@@ -305,14 +305,14 @@ def _conform(table: pd.DataFrame, spec: DatasetSpec) -> pd.DataFrame:
 
 
 def _as_text(column: "pd.Series[str]") -> "pd.Series[str]":
-    """Return a column as text; 1.0 becomes "1", and missing values stay missing."""
+    """Return a column as text; 1.0 becomes "1", and missing values are kept."""
     values = [int(value) if isinstance(value, float) and value.is_integer() else value for value in column]
     return pd.Series([None if pd.isna(value) else str(value).strip() for value in values], index=column.index)
 
 
 @contextlib.contextmanager
 def _timeout(seconds: float) -> Iterator[None]:
-    """Set a timeout for all new connections: scikit-learn's function opens them without one."""
+    """Set a timeout for all new connections, because scikit-learn sets none."""
     before = socket.getdefaulttimeout()
     socket.setdefaulttimeout(seconds)
     try:
@@ -328,7 +328,7 @@ def _unavailable(spec: DatasetSpec, url: str, error: Exception) -> DatasetUnavai
     elif isinstance(error, _ArchiveError):
         reason = str(error)
     elif isinstance(error, KeyError):
-        reason = f"the server's archive lacks a file ({printable(str(error.args[0]))})"
+        reason = f"the server's archive has no file ({printable(str(error.args[0]))})"
     else:
         reason = f"{type(error).__name__}: {printable(str(error)[:300])}"
     return DatasetUnavailableError(f"data set {spec.key!r} could not be downloaded from {url}: {reason}. {_next(spec)}")

@@ -23,7 +23,8 @@ from knotwork.datasets._storage import file_sha256
 from knotwork.datasets._table import Dataset, complete_rows
 from knotwork.datasets._text import COMPRESSIONS, TextFormat, check_expansion, name_columns, quoted_reason, read_text
 from knotwork.errors import ColumnError, ColumnTypeError, MissingPackageError
-from knotwork.knots._columns import TASKS, infer_task
+from knotwork.knots import TASKS
+from knotwork.knots._columns import infer_task
 
 __all__ = ["READERS", "check_columns", "read_frame", "read_table", "target_labels"]
 
@@ -41,12 +42,12 @@ def _read_excel(path: Path) -> tuple[pd.DataFrame, list[str]]:
             check_expansion(sum(entry.file_size for entry in archive.infolist()), path)
     try:
         with warnings.catch_warnings(), pd.ExcelFile(path) as book:
-            warnings.simplefilter("ignore", UserWarning)  # on styles and other things that are no data
+            warnings.simplefilter("ignore", UserWarning)  # about styles and other things that are not data
             sheet, *others = book.sheet_names
             rows = pd.read_excel(book, sheet_name=sheet, header=None, nrows=1)
             frame = pd.read_excel(book, sheet_name=sheet)
-    except Exception as error:  # the readers of Excel files raise errors of any kind for damaged files
-        hint = f"It is damaged, or of another format: save it again, or as CSV. {quoted_reason(error)}".strip()
+    except Exception as error:  # readers of Excel files raise any kind of error for damaged files
+        hint = f"It is damaged or has another format: save it again, or as CSV. {quoted_reason(error)}".strip()
         raise argument_error("path", f"be a readable {suffix} file", str(path), hint) from error
     notes = [f"Sheet {sheet!r} is read; not read: {listed(others, most=5)}."] if others else []
     if len(rows):
@@ -61,14 +62,14 @@ EXCEL = {".xlsx": "openpyxl", ".xlsm": "openpyxl", ".xls": "xlrd"}
 
 
 def _read_columns(read: Callable[[Path], pd.DataFrame], path: Path) -> tuple[pd.DataFrame, list[str]]:
-    """Read a file of a format with names and types of columns."""
+    """Read a file of a format with column names and types."""
     frame = read(path)
     frame.columns, notes = name_columns([*frame.columns])
     return frame, notes
 
 
 TEXT = (".csv", ".tsv", ".tab", ".txt")
-"""Suffixes of text files, which may be followed by one of `COMPRESSIONS`."""
+"""Suffixes of text files; one of `COMPRESSIONS` may follow."""
 
 READERS: Mapping[str, Callable[[Path], tuple[pd.DataFrame, list[str]]]] = MappingProxyType(
     {
@@ -78,7 +79,7 @@ READERS: Mapping[str, Callable[[Path], tuple[pd.DataFrame, list[str]]]] = Mappin
         **dict.fromkeys(EXCEL, _read_excel),
     }
 )
-"""The function that reads a file that is not text, by suffix; it returns the table, and sentences on it."""
+"""Functions that read files other than text, by suffix; they return the table, and notes as sentences."""
 
 
 def read_table(
@@ -92,8 +93,9 @@ def read_table(
 ) -> Dataset:
     r"""Read a user's CSV, Parquet, Arrow, Feather or Excel file as a data set.
 
-    Columns of numbers and booleans become numerical features, columns of text and categories categorical ones; columns
-    without any value are dropped. Dates, lists and infinite numbers raise an error that names the column.
+    Columns of numbers and booleans become numerical features; columns of text and categories become categorical
+    features; columns without values are dropped. Dates, lists and infinite numbers raise an error that names the
+    column.
 
     Parameters
     ----------
@@ -166,7 +168,7 @@ def _is_compressed(path: Path) -> bool:
 
 
 def _is_text_file(path: Path) -> bool:
-    """Return whether a name is that of a text file; a compressed file without a second suffix is one."""
+    """Return whether a file name is that of a text file; a compressed file without a second suffix is one."""
     if _is_compressed(path):
         path = path.with_suffix("")
         return path.suffix.lower() not in READERS
@@ -176,8 +178,8 @@ def _is_text_file(path: Path) -> bool:
 def read_frame(path: str | PathLike[str], text: TextFormat | None = None) -> tuple[pd.DataFrame, list[str]]:
     """Read a file in the format of its suffix.
 
-    Columns that are not numbers throughout stay as they are. Spaces around column names are removed, names are made
-    unique, and columns without a name and without values are dropped.
+    Columns with values other than numbers are not changed. Spaces around column names are removed, names are made
+    unique, and columns with neither a name nor values are dropped.
 
     Parameters
     ----------
@@ -211,7 +213,7 @@ def read_frame(path: str | PathLike[str], text: TextFormat | None = None) -> tup
 
 
 def check_columns(frame: pd.DataFrame, names: Iterable[str], argument: str, path: Path) -> None:
-    """Raise an error for a name that is not a column, with the most similar column names."""
+    """Raise an error for a name that is not a column; suggest similar column names."""
     for name in names:
         if name not in frame.columns:
             hint = suggestion(name, frame.columns, most=3) or f"It has {listed(frame.columns)}."
@@ -219,7 +221,7 @@ def check_columns(frame: pd.DataFrame, names: Iterable[str], argument: str, path
 
 
 def _roles(features: pd.DataFrame, chosen: list[str]) -> tuple[list[str], list[str], list[str]]:
-    """Return the names of the numerical columns, the categorical columns, and the columns without any value."""
+    """Return the names of the numerical columns, the categorical columns, and the columns without values."""
     numerical, texts, empty = [], [], []
     for name in features.columns:
         column = features[name]
@@ -235,7 +237,7 @@ def _roles(features: pd.DataFrame, chosen: list[str]) -> tuple[list[str], list[s
 
 
 def target_labels(column: "pd.Series[Any]", *, had_missing: bool) -> npt.NDArray[Any]:
-    """Return the target for `infer_task`; integers that were read as floats because of missing values are converted."""
+    """Return the target for `infer_task`; integers that were read as floats because of missing values are restored."""
     values = column.to_numpy()
     if had_missing and values.dtype.kind == "f" and (values == np.rint(values)).all():
         return values.astype(np.int64)

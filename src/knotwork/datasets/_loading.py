@@ -1,4 +1,4 @@
-"""Loading data sets by key, and a list of all that are available."""
+"""Loading data sets by key, and the list of all keys."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ EMBEDDED: Mapping[str, Callable[..., Any]] = MappingProxyType(
         "sk_iris": load_iris,
     }
 )
-"""The loaders of scikit-learn's embedded tables by key; all columns are numerical."""
+"""Loaders of scikit-learn's embedded tables by key; all columns are numerical."""
 
 KEYS = (*DATASETS, *EMBEDDED, *SYNTHETIC)
 """All keys that `load_dataset` accepts: data sets of the study, tables of scikit-learn, synthetic problems."""
@@ -36,7 +36,7 @@ KEYS = (*DATASETS, *EMBEDDED, *SYNTHETIC)
 def load_dataset(key: str, *, offline: bool = False, drop_missing: bool = True) -> Dataset:
     """Load a data set by its key.
 
-    A data set of the study is read from the folder KNOTWORK_DATA or else from the cache; if it is in neither, it is
+    A data set of the study is read from the folder KNOTWORK_DATA, or else from the cache; if it is in neither, it is
     downloaded, checked and stored in the cache. A file that does not match the registry raises an error. SGEMM and
     Shuttle are subsampled as in the paper, always to the same rows. Tables of scikit-learn and synthetic problems need
     no file.
@@ -144,7 +144,7 @@ class DatasetSummary:
 
 
 def summarise_datasets() -> list[DatasetSummary]:
-    """Return a summary of every data set; nothing is downloaded, and no file is read.
+    """Return a summary of every data set, without downloading or reading files.
 
     Examples
     --------

@@ -9,7 +9,7 @@ from typing import Any
 
 from knotwork._checks import argument_error, check_choice, check_int, listed, suggestion
 from knotwork.errors import ArgumentError
-from knotwork.knots._columns import TASKS
+from knotwork.knots import TASKS
 
 __all__ = ["DATASETS", "DatasetSpec", "get_spec", "unknown_key"]
 
@@ -21,7 +21,7 @@ class DatasetSpec:
     Parameters
     ----------
     key : str
-        Its name in plans, records and on the command line.
+        Its name in plans, in records and on the command line.
     abbreviation, title : str
         Its names in the paper.
     task : {"regression", "classification"}
@@ -102,7 +102,7 @@ def get_spec(key: str) -> DatasetSpec:
 
 
 def _read_registry() -> Mapping[str, DatasetSpec]:
-    """Read the entries; the dataclass raises an error for an unknown or missing field."""
+    """Read the registry; the dataclass raises an error for unknown or missing fields."""
     entries = json.loads(resources.files(__package__).joinpath("registry.json").read_text(encoding="utf-8"))
     lists = {field.name for field in fields(DatasetSpec) if field.type == tuple[str, ...]}
     specs: dict[str, DatasetSpec] = {}

@@ -34,7 +34,8 @@ __all__ = [
 Words = npt.NDArray[np.uint64]
 
 MANTISSA_BITS = 30
-"""Numbers are compared to about nine digits: copies of a table differ in the last digits by how they were written."""
+"""Bits of the mantissa that are compared, about nine digits: copies of a table written by different programs differ in
+the last digits."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class Place:
 def data_folder() -> Path | None:
     """Return the folder named by the environment variable KNOTWORK_DATA; None if it is not set.
 
-    A folder that does not exist raises an error: a typing error would otherwise start downloads.
+    A folder that does not exist raises an error, because a typo would otherwise start downloads.
     """
     value = os.environ.get("KNOTWORK_DATA", "")
     if not value:
@@ -68,7 +69,7 @@ def data_folder() -> Path | None:
 
 
 def cache_folder() -> Path:
-    """Return the folder for downloaded data sets; it need not exist.
+    """Return the folder for downloaded data sets, which may not exist yet.
 
     It is named by the environment variable KNOTWORK_CACHE; by default it is ``knotwork/datasets`` in the user's cache
     folder.
@@ -94,7 +95,7 @@ def is_offline() -> bool:
 
 
 def find_dataset(key: str) -> Place | None:
-    """Return the file of a data set of the study, first from KNOTWORK_DATA, then from the cache; None if in neither.
+    """Return the file of a data set of the study, in KNOTWORK_DATA or else in the cache; None if it is in neither.
 
     Parameters
     ----------
@@ -116,10 +117,10 @@ def file_sha256(path: Path) -> str:
 
 
 def content_sha256(frame: pd.DataFrame, texts: Collection[str] = ()) -> str:
-    """Return a checksum of the values of a table that ignores row order, column types and the last digits.
+    """Return a checksum of the values of a table that does not depend on row order, column types and the last digits.
 
-    Integers and floats of the same value are equal, as are numbers that agree to about nine digits, text and
-    categories, and all markers of missing values. Names and order of the columns matter.
+    Integers equal floats of the same value, numbers are equal if they agree to about nine digits, text equals
+    categories, and all missing values are equal. Names and order of the columns matter.
 
     Parameters
     ----------
@@ -216,14 +217,14 @@ def check_dataset(key: str) -> DatasetCheck:
 def read_verified(path: Path, spec: DatasetSpec) -> tuple[pd.DataFrame, str]:
     """Return the table of a Parquet file and the checksum of its bytes; raise an error if it does not match `spec`.
 
-    Other bytes than those of the registry are accepted if the content is the same: a table that was downloaded and
+    A file with other bytes than in the registry is accepted if its content is the same: a downloaded table that is
     written again never has the same bytes.
     """
     frame, problems = _read(path, spec)
     if problems:
         raise DatasetMismatchError(
             f"{path} is not the table of data set {spec.key!r}: {'; '.join(problems)}. Next: remove the file and run "
-            f"'knotwork datasets fetch {spec.key}', or replace it by the right {path.name}."
+            f"'knotwork datasets fetch {spec.key}', or replace it by the correct {path.name}."
         )
     return frame, file_sha256(path)
 

@@ -1,4 +1,4 @@
-"""The synthetic problems of the paper and of the demo, drawn with explicit random seeds, identical on every machine."""
+"""The synthetic problems of the paper and the demo, drawn with explicit random seeds, identical on every machine."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -163,7 +163,7 @@ def synthetic_classification(n_rows: int = 2500, *, seed: int) -> Dataset:
 
 
 def synthetic_rentals(n_rows: int = 1200, *, seed: int) -> Dataset:
-    """Draw the rentals of bicycles of the demo: two peaks of the day, which the weather scales.
+    """Draw the bicycle rentals of the demo: two peaks during the day, scaled by the weather.
 
     Parameters
     ----------
@@ -196,7 +196,7 @@ def synthetic_rentals(n_rows: int = 1200, *, seed: int) -> Dataset:
 
 
 def synthetic_defects(n_rows: int = 1200, *, seed: int) -> Dataset:
-    """Draw the defects of a factory of the demo: two narrow windows, in which parts are bad, and a threshold.
+    """Draw the factory defects of the demo: two narrow ranges with many defects, and a threshold.
 
     Parameters
     ----------
@@ -263,7 +263,7 @@ def _generator(n_rows: int, seed: int) -> np.random.Generator:
 
 
 def _dataset(name: str, frame: pd.DataFrame, task: str, seed: int) -> Dataset:
-    """Return a data set with numbers rounded to float32: the last bits of a sine differ between machines."""
+    """Return a data set with numbers rounded to float32, because the last bits of a sine differ between machines."""
     numbers = frame.select_dtypes("float64").columns
     frame = frame.astype(dict.fromkeys(numbers, np.float32)).astype(dict.fromkeys(numbers, np.float64))
     return Dataset(

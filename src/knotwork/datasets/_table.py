@@ -1,4 +1,4 @@
-"""A data set: a table with its roles of columns and its source, and the choice of its rows."""
+"""A data set: a table with the roles of its columns and its source, and the selection of rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from pandas.api import types
 from knotwork._checks import argument_error, check_choice, check_int, listed
 from knotwork.datasets._registry import DatasetSpec
 from knotwork.errors import ColumnError, ColumnTypeError
-from knotwork.knots._columns import TASKS
+from knotwork.knots import TASKS
 
 __all__ = ["SUBSAMPLE_SEED", "Dataset", "complete_rows", "draw_rows"]
 
@@ -41,7 +41,7 @@ class Dataset:
     spec : DatasetSpec, optional
         The entry of the registry, for data sets of the study.
     notes : tuple of str
-        Changes that loading made to rows and columns.
+        Changes to rows and columns made by loading.
 
     Examples
     --------
@@ -134,7 +134,7 @@ def complete_rows(frame: pd.DataFrame, columns: Sequence[str]) -> tuple[pd.DataF
 def draw_rows(
     n_rows: int, n_drawn: int, *, labels: npt.ArrayLike | None = None, seed: int = SUBSAMPLE_SEED
 ) -> npt.NDArray[np.intp]:
-    """Return `n_drawn` of `n_rows` row positions, drawn without replacement, in ascending order.
+    """Draw `n_drawn` of `n_rows` row positions without replacement; return them in ascending order.
 
     With `labels` of shape (n_rows,), each class keeps its share: rounded down, with one more row for the classes with
     the largest remainders.

@@ -1,4 +1,4 @@
-"""Text files as programs write them: encoding, separator, decimal sign and rows are detected, checked and reported."""
+"""Reading text files: encoding, separator, decimal sign and rows are detected, checked and reported."""
 
 import bz2
 import codecs
@@ -27,23 +27,23 @@ from knotwork.errors import ArgumentError, ColumnError
 __all__ = ["COMPRESSIONS", "TextFormat", "check_expansion", "name_columns", "quoted_reason", "read_text"]
 
 SEPARATORS = {"\t": "tabs", "|": "'|'", ";": "';'", ",": "commas"}
-"""Separators that are detected, and their names in sentences. Where two suit equally well, the first is taken: commas
-also occur in texts and in numbers."""
+"""Detectable separators, and their names in sentences. If two fit equally well, the first is chosen: commas also occur
+in text and in numbers."""
 
-HEAD = 2**20
-"""Bytes from which the format is detected."""
+HEAD_BYTES = 2**20
+"""Number of bytes from which the format is detected."""
 
-ROWS = 200
-"""Rows from which the format is detected."""
+SAMPLED_ROWS = 200
+"""Number of rows from which the format is detected."""
 
-CHUNK = 2**24
-"""Bytes that are inspected at a time."""
+CHUNK_BYTES = 2**24
+"""Number of bytes that are read at a time."""
 
-SMALLEST_LIMIT = 2**28
+TEXT_LIMIT = 2**28
 LARGEST_RATIO = 200
-"""A file may expand to 256 MiB, or to 200 times its size: no honest table is compressed more than that."""
+"""A file may expand to 256 MiB, or to 200 times its size: no real table is compressed more than that."""
 
-MARKS = {
+BYTE_ORDER_MARKS = {
     codecs.BOM_UTF8: "utf-8",
     codecs.BOM_UTF32_LE: "utf-32",
     codecs.BOM_UTF32_BE: "utf-32",
@@ -59,12 +59,12 @@ Places: TypeAlias = npt.NDArray[np.int64]
 COMMA_NUMBER = re.compile(r"[+-]?\d+,\d+")
 POINT_NUMBER = re.compile(r"[+-]?\d*\.\d+([eE][+-]?\d+)?")
 GROUPED = re.compile(r"[+-]?\d{1,3}(\.\d{3})+(,\d+)?")
-"""Numbers with a decimal comma, with a decimal point, and with points between groups of three digits."""
+"""Patterns of numbers with a decimal comma, with a decimal point, and with points between groups of three digits."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextFormat:
-    r"""How a text file is written; what is None is detected and reported.
+    r"""The format of a text file; settings that are None are detected and reported.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ class TextFormat:
 def _check_encoding(name: str) -> str:
     try:
         codec = codecs.lookup(name)
-        "".encode(codec.name)  # "rot13" and "base64" are no encodings of text
+        "".encode(codec.name)  # "rot13" and "base64" are not encodings of text
     except (LookupError, ValueError) as error:
         hint = "For example: utf-8, cp1252, latin-1, utf-16, shift_jis."
         raise argument_error("encoding", "be the name of an encoding of text", name, hint) from error
@@ -119,7 +119,7 @@ def _check_encoding(name: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class _Content:
-    """The bytes of a text file in UTF-8: the file itself, or a converted copy."""
+    """The bytes of a text file in UTF-8: from the file itself, or from a converted copy."""
 
     path: Path
     encoding: str
@@ -129,10 +129,13 @@ class _Content:
         return self.path.open("rb") if self.data is None else io.BytesIO(self.data)
 
     def head(self) -> str:
-        """Return the first lines, at least one; the last is complete."""
+        """Return the first lines of the file, at least one; the last one is complete."""
         with self.open() as file:
-            data = file.read(HEAD)
-            while len(data) % HEAD == 0 and not re.search(rb"[\r\n]", data[-HEAD:]) and (more := file.read(HEAD)):
+            data = file.read(HEAD_BYTES)
+            while len(data) % HEAD_BYTES == 0 and not re.search(rb"[\r\n]", data[-HEAD_BYTES:]):
+                more = file.read(HEAD_BYTES)
+                if not more:
+                    break
                 data += more
             is_whole = not file.read(1)
         text = codecs.getincrementaldecoder("utf-8")().decode(data).removeprefix("\ufeff")
@@ -143,8 +146,8 @@ class _Content:
 class _TextLayout:
     """How the fields of a text file are arranged.
 
-    `header` has the names of the first line; `sep_line` tells whether a line such as ``sep=;``, as Excel writes it,
-    comes before; `has_row_names` whether every row has one field more than the header, the name of the row.
+    `header` has the column names; `sep_line` tells whether a line such as ``sep=;``, written by Excel, precedes them;
+    `has_row_names` tells whether every row has one more field than the header, the row name.
     """
 
     sep: str
@@ -156,14 +159,14 @@ class _TextLayout:
 
 
 def read_text(path: Path, wanted: TextFormat) -> tuple[pd.DataFrame, list[str]]:
-    """Read a text file, compressed or not; return the table, and sentences on what was detected."""
+    """Read a text file, compressed or not; return the table, and notes on the detected format."""
     content = _open_content(path, wanted.encoding)
     try:
         return _read(content, wanted)
     except UnicodeDecodeError as error:
         if wanted.encoding is not None or content.data is not None:
             raise _undecodable(path, content.encoding, error) from error
-    with path.open("rb") as file:  # bytes that are not UTF-8 came after the head
+    with path.open("rb") as file:  # there are bytes after the head that are not UTF-8
         return _read(_convert(path, file.read(), None), wanted)
 
 
@@ -179,7 +182,7 @@ def _read(content: _Content, wanted: TextFormat) -> tuple[pd.DataFrame, list[str
     notes = [_describe(content.encoding, layout)] if _is_unusual(content.encoding, layout) else []
     if layout.has_row_names:
         frame = frame.reset_index(drop=True)
-        notes.append("The rows have one field more than the header: the first is the name of the row, and is ignored.")
+        notes.append("The rows have one more field than the header: the first field, the row name, is ignored.")
     notes += _check_lines(frame, content, layout, survey)
     frame.columns, naming = name_columns(layout.header)
     if layout.decimal == ",":
@@ -188,12 +191,12 @@ def _read(content: _Content, wanted: TextFormat) -> tuple[pd.DataFrame, list[str
 
 
 def _open_content(path: Path, encoding: str | None) -> _Content:
-    """Decompress and convert a file as far as necessary."""
+    """Decompress and convert a file if needed."""
     decompress = COMPRESSIONS.get(path.suffix.lower())
     if decompress is not None:
         return _convert(path, _decompressed(path, decompress), encoding)
     with path.open("rb") as file:
-        head = file.read(HEAD)
+        head = file.read(HEAD_BYTES)
         _refuse_formats(path, head)
         if encoding is not None:
             is_plain = encoding in ("utf-8", "utf-8-sig", "ascii")
@@ -204,13 +207,13 @@ def _open_content(path: Path, encoding: str | None) -> _Content:
 
 
 def _refuse_formats(path: Path, head: bytes) -> None:
-    """Raise an error for files of other formats that carry a name of a text file."""
-    for magic, kind, suffix in FORMATS:
+    """Raise an error for files of other formats with the name of a text file."""
+    for magic, kind, suffix in OTHER_FORMATS:
         if head.startswith(magic):
             raise argument_error("path", "be a text file", str(path), f"It is {kind}: rename it to end in {suffix}.")
 
 
-FORMATS = (
+OTHER_FORMATS = (
     (b"PK\x03\x04", "a zip archive or an Excel file", ".zip or .xlsx"),
     (b"\xd0\xcf\x11\xe0", "an old Excel file", ".xls"),
     (b"\x1f\x8b", "compressed by gzip", ".csv.gz"),
@@ -220,17 +223,17 @@ FORMATS = (
     (b"PAR1", "a Parquet file", ".parquet"),
     (b"ARROW1", "an Arrow file", ".arrow"),
 )
-"""First bytes of files that are not text, the name of the format, and its suffix."""
+"""First bytes of files that are not text, with the name and suffix of their format."""
 
 
 def _guess_encoding(data: bytes) -> str | None:
-    """Return the encoding of the first bytes of a file, or None for one of a single byte per character."""
-    for mark, encoding in MARKS.items():
+    """Return the encoding of the first bytes of a file; None for a single-byte encoding."""
+    for mark, encoding in BYTE_ORDER_MARKS.items():
         if data.startswith(mark):
             return encoding
     codes = np.frombuffer(data[: len(data) // 2 * 2], dtype=np.uint8).reshape(-1, 2)
     even, odd = (codes == 0).mean(axis=0) if len(codes) else (0.0, 0.0)
-    if max(even, odd) > 0.3 and min(even, odd) < 0.05:  # every second byte of European text is zero
+    if max(even, odd) > 0.3 and min(even, odd) < 0.05:  # every second byte of European text is zero in UTF-16
         return "utf-16-le" if odd > even else "utf-16-be"
     try:
         codecs.getincrementaldecoder("utf-8")().decode(data)
@@ -282,17 +285,17 @@ def _undecodable(path: Path, encoding: str, error: UnicodeError) -> ArgumentErro
     return argument_error("path", f"be text in the encoding {encoding}{where}", str(path), hint)
 
 
-def check_expansion(n_bytes: int, path: Path, *, smallest: int = SMALLEST_LIMIT) -> int:
-    """Return how many bytes of memory a file may need; raise an error if it needs more.
+def check_expansion(n_bytes: int, path: Path, *, smallest: int = TEXT_LIMIT) -> int:
+    """Return the number of bytes of memory that a file may need; raise an error if it needs more.
 
     Parameters
     ----------
     n_bytes : int
-        Bytes that the file declares or has been found to need.
+        Number of bytes that the file declares or needs.
     path : Path
         The file.
     smallest : int, default=2**28
-        Bytes that any file may need.
+        Number of bytes that any file may need.
     """
     limit = max(smallest, LARGEST_RATIO * path.stat().st_size)
     if not 0 <= n_bytes <= limit:
@@ -300,14 +303,14 @@ def check_expansion(n_bytes: int, path: Path, *, smallest: int = SMALLEST_LIMIT)
             "path",
             f"need at most {limit / 2**30:,.2f} GiB of memory",
             str(path),
-            "The file is damaged, or compressed far more than tables are. If it is what you expect, write it without "
+            "The file is damaged, or compressed far more than tables usually are. If it is correct, write it without "
             "compression.",
         )
     return limit
 
 
 def _decompressed(path: Path, decompress: Callable[[Path], Any]) -> bytes:
-    """Return the content of a compressed file, within the limit of `expansion_limit`."""
+    """Return the content of a compressed file, within the limit of `check_expansion`."""
     limit = check_expansion(0, path)
     try:
         with decompress(path) as file:
@@ -344,11 +347,11 @@ COMPRESSIONS: dict[str, Callable[[Path], Any]] = {
     ".zst": _open_zstd,
     ".zip": _open_zip,
 }
-"""Functions that open a compressed text file, by suffix."""
+"""Functions that open compressed text files, by suffix."""
 
 
 def quoted_reason(error: BaseException) -> str:
-    """Return what a reader reports, if it is a sentence: damaged files lead to messages with raw memory."""
+    """Return the message of a reader's error if it is printable: messages on damaged files may contain raw bytes."""
     reason = " ".join(str(error).split())
     if not reason or not reason.isascii() or not reason.isprintable():
         return ""
@@ -357,7 +360,7 @@ def quoted_reason(error: BaseException) -> str:
 
 @dataclass(frozen=True)
 class _FileSurvey:
-    """Counts over a whole file; `nul_line` is the first line with a NUL character, counted from one."""
+    """Counts over a whole file; `nul_line` is the first line with a NUL character, counted from 1."""
 
     n_newlines: int
     n_quotes: int
@@ -367,7 +370,7 @@ class _FileSurvey:
 def _survey(content: _Content) -> _FileSurvey:
     n_newlines, n_quotes, nul_line = 0, 0, None
     with content.open() as file:
-        while chunk := file.read(CHUNK):
+        while chunk := file.read(CHUNK_BYTES):
             if nul_line is None and (place := chunk.find(b"\0")) >= 0:
                 nul_line = n_newlines + chunk.count(b"\n", 0, place) + 1
             n_newlines += _count_byte(chunk, ord("\n"))
@@ -376,12 +379,12 @@ def _survey(content: _Content) -> _FileSurvey:
 
 
 def _count_byte(chunk: bytes, code: int) -> int:
-    """Return how often a byte occurs; much faster than `bytes.count` where it occurs often."""
+    """Return the number of occurrences of a byte; much faster than `bytes.count` for frequent bytes."""
     return int(np.count_nonzero(np.frombuffer(chunk, dtype=np.uint8) == code))
 
 
 def _nul_error(content: _Content, layout: _TextLayout, line: int) -> ColumnError:
-    """Return the error for a NUL character, with the name of the column."""
+    """Return the error for a NUL character, which names the column."""
     with content.open() as file:
         text = next(islice(file, line - 1, None)).decode("utf-8", errors="replace")
     place = text[: text.index("\0")].count(layout.sep)
@@ -396,7 +399,9 @@ def _sample(text: str, sep: str, *, spaces: bool) -> list[list[str]]:
     """Return the first rows without blank lines; fewer if a field is too long."""
     rows: list[list[str]] = []
     with suppress(csv.Error):
-        rows.extend(islice(csv.reader(io.StringIO(text, newline=""), delimiter=sep, skipinitialspace=spaces), ROWS))
+        rows.extend(
+            islice(csv.reader(io.StringIO(text, newline=""), delimiter=sep, skipinitialspace=spaces), SAMPLED_ROWS)
+        )
     return [row for row in rows if len(row) > 1 or (row and row[0].strip())]
 
 
@@ -426,7 +431,7 @@ def _detect(text: str, wanted: TextFormat, path: Path) -> _TextLayout:
 
 
 def _detect_sep(text: str, path: Path) -> str:
-    """Return the separator that divides the rows as it divides the header; a comma if there is none."""
+    """Return the separator that gives rows and header the same number of fields; a comma if there is none."""
     best, best_share = ",", 0.0
     for sep in SEPARATORS:
         counts = [len(row) for row in _sample(text, sep, spaces=False)]
@@ -442,7 +447,7 @@ def _detect_sep(text: str, path: Path) -> str:
 
 
 def _refuse_titles(counts: Sequence[int], sep: str, path: Path) -> None:
-    """Raise an error if a table begins below a title."""
+    """Raise an error if a table starts below a title."""
     below = counts[next(place for place, n in enumerate(counts) if n > 1) :]
     if len(below) >= 3 and len(counts) - len(below) <= 20 and len(set(below)) == 1 and below[0] > 2 and sep != ",":
         raise argument_error(
@@ -455,7 +460,7 @@ def _refuse_titles(counts: Sequence[int], sep: str, path: Path) -> None:
 
 
 def _has_decimal_comma(rows: list[list[str]]) -> bool:
-    """Return whether numbers have a decimal comma; commas between groups of three digits alone do not show it."""
+    """Return whether numbers have a decimal comma; commas between groups of three digits do not count."""
     fields = [field.strip() for row in rows for field in row]
     with_comma = [field for field in fields if COMMA_NUMBER.fullmatch(field)]
     if not any(re.fullmatch(r"[+-]?(0+,\d+|\d{4,},\d+|\d+,(\d{1,2}|\d{4,}))", field) for field in with_comma):
@@ -479,11 +484,14 @@ def _describe(encoding: str, layout: _TextLayout) -> str:
 def _parse(content: _Content, layout: _TextLayout) -> pd.DataFrame:
     """Return the table; errors of the parser name the line."""
     settings: dict[str, Any] = {
-        "sep": layout.sep, "decimal": layout.decimal, "skipinitialspace": layout.spaces,
-        "encoding": "utf-8", "skiprows": int(layout.sep_line),
-    }  # fmt: skip
+        "sep": layout.sep,
+        "decimal": layout.decimal,
+        "skipinitialspace": layout.spaces,
+        "encoding": "utf-8",
+        "skiprows": int(layout.sep_line),
+    }
     if not layout.has_row_names:
-        # Without names, the parser would take the first fields of longer rows for an index.
+        # Without names, the parser would treat the first fields of longer rows as an index.
         settings |= {"names": [*range(len(layout.header))], "header": 0, "index_col": False}
     try:
         with warnings.catch_warnings():
@@ -491,7 +499,7 @@ def _parse(content: _Content, layout: _TextLayout) -> pd.DataFrame:
             try:
                 with content.open() as file:
                     frame: pd.DataFrame = pd.read_csv(file, **settings)
-            except pd.errors.DtypeWarning:  # a column is numbers in one part of a file, and text in another
+            except pd.errors.DtypeWarning:  # a column has numbers in one part of a file, and text in another
                 with content.open() as file:
                     frame = pd.read_csv(file, low_memory=False, **settings)
     except UnicodeDecodeError:
@@ -502,7 +510,7 @@ def _parse(content: _Content, layout: _TextLayout) -> pd.DataFrame:
 
 
 def _parser_reason(error: BaseException) -> str:
-    """Return what is wrong with a line, and the next step."""
+    """Return the problem with a line, and the next step."""
     long = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error))
     if long is not None:
         expected, line, n_fields = long.groups()
@@ -517,15 +525,15 @@ def _parser_reason(error: BaseException) -> str:
 
 
 def _check_lines(frame: pd.DataFrame, content: _Content, layout: _TextLayout, survey: _FileSurvey) -> list[str]:
-    """Compare rows with lines: report rows with too few fields, and refuse rows that a stray quotation mark joins.
+    """Compare rows with lines: report rows with too few fields; raise an error if a stray quotation mark joins rows.
 
-    Lines are read a second time only if something may be wrong: a value of the last column is missing, or there are
+    The file is read a second time only if something may be wrong: a value in the last column is missing, or there are
     more lines than rows.
     """
     has_texts = survey.n_quotes > 0 and survey.n_newlines > len(frame) + 1 + layout.sep_line
     is_short = frame.shape[1] > 1 and bool(frame.iloc[:, -1].isna().any())
     n_fields = len(layout.header) + layout.has_row_names
-    if not survey.n_quotes and is_short:  # no row has more fields than the header, so the sum tells
+    if not survey.n_quotes and is_short:  # no row has more fields than the header, so counting separators is enough
         is_short = _count(content, layout.sep) < (n_fields - 1) * (len(frame) + 1)
     if not has_texts and not is_short:
         return []
@@ -547,7 +555,7 @@ def _count(content: _Content, sep: str) -> int:
     """Return the number of separators."""
     total = 0
     with content.open() as file:
-        while chunk := file.read(CHUNK):
+        while chunk := file.read(CHUNK_BYTES):
             total += _count_byte(chunk, ord(sep))
     return total
 
@@ -556,8 +564,8 @@ def _count(content: _Content, sep: str) -> int:
 class _Lines:
     """Counts over the lines of a file.
 
-    `n_records` is the number of rows with the header, without blank lines; `first_short` and `stray` are lines,
-    counted from one: the first with too few fields, and the first with a quotation mark inside of a field.
+    `n_records` is the number of rows including the header, without blank lines; `first_short` and `stray` are lines,
+    counted from 1: the first with too few fields, and the first with a quotation mark inside a field.
     """
 
     n_records: int = 0
@@ -572,7 +580,7 @@ class _Lines:
         n_fields = len(layout.header) + layout.has_row_names
         with content.open() as file:
             while True:
-                chunk = file.read(CHUNK)
+                chunk = file.read(CHUNK_BYTES)
                 data = rest + (chunk if lines.n_lines or rest else chunk.removeprefix(codecs.BOM_UTF8))
                 if not chunk and data and data[-1] != newline:
                     data += bytes([newline])
@@ -581,7 +589,7 @@ class _Lines:
                     return lines
 
     def _add(self, data: bytes, layout: _TextLayout, *, n_fields: int, newline: int) -> int:
-        """Add the complete records of a chunk that begins with a record; return where the next one begins."""
+        """Add the complete records of a chunk that starts with a record; return the start of the next one."""
         codes = np.frombuffer(data, dtype=np.uint8)
         is_event, is_quote = (codes == ord(layout.sep)) | (codes == newline), codes == QUOTE
         if is_quote.any():
@@ -609,7 +617,7 @@ class _Lines:
 
 
 def _stray_quotes(codes: npt.NDArray[np.uint8], quotes: Places, layout: _TextLayout) -> Places:
-    """Return quotation marks that neither begin nor end a field; two in a row, inside of a text, are one."""
+    """Return quotation marks that neither start nor end a field; two in a row are an escaped one."""
     edges = np.array([ord(layout.sep), 10, 13, QUOTE, *([32] if layout.spaces else [])])
     opening, closing = quotes[0::2], quotes[1::2]
     inner = opening[opening > 0]
@@ -618,7 +626,7 @@ def _stray_quotes(codes: npt.NDArray[np.uint8], quotes: Places, layout: _TextLay
 
 
 def name_columns(header: Sequence[Any]) -> tuple[list[str], list[str]]:
-    """Return a unique name for every column, and sentences on duplicate names.
+    """Return a unique name for every column, and notes on duplicate names.
 
     Spaces around names are removed.
 
@@ -641,13 +649,15 @@ def name_columns(header: Sequence[Any]) -> tuple[list[str], list[str]]:
             renamed.setdefault(base, []).append(new)
         names.append(new)
         taken.add(new)
-    notes = [f"Column {name!r} occurs {len(others) + 1} times: the others are named {listed(others, most=5)}."
-             for name, others in islice(renamed.items(), 5)]  # fmt: skip
+    notes = [
+        f"Column {name!r} occurs {len(others) + 1} times: the others are named {listed(others, most=5)}."
+        for name, others in islice(renamed.items(), 5)
+    ]
     return names, notes
 
 
 def _read_groups(frame: pd.DataFrame) -> None:
-    """Convert columns such as "1.234" and "1.234,5", where the decimal sign of the file is a comma, in place."""
+    """Convert columns with numbers such as "1.234" and "1.234,5", for files with a decimal comma, in place."""
     for place, name in enumerate(frame.columns):
         column = frame[name]
         if not pd.api.types.is_object_dtype(column) and not pd.api.types.is_string_dtype(column):

@@ -52,7 +52,7 @@ class RoundingRule:
     largest: float = 2.0**53
 
 
-ROUNDING = RoundingRule()
+EQUAL_VALUES = RoundingRule()
 
 
 def column_domain(low: float, high: float) -> tuple[float, float]:
@@ -149,7 +149,7 @@ class Column:
         distinct = self.distinct
         if len(distinct) < 2:
             return self
-        rule, shares = ROUNDING, np.cumsum(self.weights) / self.weights.sum()
+        rule, shares = EQUAL_VALUES, np.cumsum(self.weights) / self.weights.sum()
         low = distinct[max(int(np.searchsorted(shares, rule.trim)), 1)]
         high = distinct[max(min(int(np.searchsorted(shares, 1.0 - rule.trim)), len(distinct) - 2), 0)]
         with np.errstate(over="ignore"):
@@ -189,7 +189,7 @@ class Column:
         (array([ 1., 23.]), array([2., 1.]), (0.0, 24.0))
         """
         moved = into_period(self.distinct, period)
-        end = period[1] - ROUNDING.share * max(abs(period[0]), abs(period[1]))
+        end = period[1] - EQUAL_VALUES.share * max(abs(period[0]), abs(period[1]))
         distinct, places = np.unique(np.where(moved >= end, period[0], moved), return_inverse=True)
         weights = np.bincount(places, self.weights, len(distinct)).astype(np.float64)
         codes = None if self.codes is None else places[self.codes]

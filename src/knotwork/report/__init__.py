@@ -8,7 +8,6 @@ from knotwork.report._aggregate import RankTable, ReportPart, rank_table
 from knotwork.report._cd_diagram import draw_cd_diagram
 from knotwork.report._costs import per_epoch
 from knotwork.report._document import load_plans, load_records, make_report, report_folder
-from knotwork.report._figures import RankPair, draw_agreement
 from knotwork.report._illustrations import (
     FitPanel,
     FittedCurve,
@@ -19,6 +18,7 @@ from knotwork.report._illustrations import (
     draw_scatter,
 )
 from knotwork.report._page import Picture, Section, save_figure
+from knotwork.report._points import RankPair, draw_agreement
 from knotwork.report._style import DARK, LIGHT, Theme, clean_axes
 from knotwork.report._tables import Cell, ReportTable
 from knotwork.report._traces import Traces, load_traces

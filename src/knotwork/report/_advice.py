@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from knotwork.encoders._methods import METHOD_TABLE
+from knotwork.encoders import METHOD_TABLE
 from knotwork.report._aggregate import SCORES, in_order, sizes_of
 from knotwork.report._tables import Cell, ReportTable, number_cells
 from knotwork.stats import RankIntervals, average_ranks, bootstrap_ranks, relative_errors, wilcoxon_holm
@@ -15,7 +15,7 @@ from knotwork.stats import RankIntervals, average_ranks, bootstrap_ranks, relati
 __all__ = ["BUDGETS", "Advice", "advice_table", "advise"]
 
 BUDGETS = {
-    "low": "the smallest size, and knots that cost next to nothing to place (PLE, equal distances, quantiles)",
+    "low": "the smallest size, and knots that are quick to place (PLE, equal distances, quantiles)",
     "medium": "sizes up to the middle one, and knots from trees",
     "high": "all sizes, and learned knots",
 }
@@ -27,7 +27,7 @@ Configuration = tuple[str, int | None]
 
 @dataclass(frozen=True, eq=False)
 class Advice:
-    """The configurations that a budget allows, the cheapest first, ranked over the data sets of one task and network.
+    """The configurations that a budget allows, cheapest first, ranked over the data sets of one task and network.
 
     Scores are means over folds, of shape (n_datasets, n_configurations).
     """
@@ -45,7 +45,7 @@ class Advice:
 
     @property
     def best(self) -> int:
-        """Position of the best average rank, the cheapest of ties."""
+        """Position of the best average rank; of ties, the cheapest."""
         return int(np.argmin(self.ranks))
 
     @cached_property
@@ -67,7 +67,7 @@ def advise(summary: pd.DataFrame) -> list[Advice]:
         wide = part.assign(size=part["size"].fillna(0)).pivot(
             index="dataset", columns=["method", "size"], values="mean"
         )
-        # Rare configurations go first: otherwise `dropna` would drop the data sets that lack them.
+        # Drop rare configurations first; otherwise `dropna` would drop the data sets without them.
         wide = wide.loc[:, 2 * wide.notna().sum() >= len(wide)].dropna()
         for budget in BUDGETS:
             allowed = [pair for pair in _cheapest_first(part) if _within(pair, budget, sizes_of(part))]
@@ -112,23 +112,45 @@ def advice_table(advice: list[Advice]) -> ReportTable:
     for entry in advice:
         best, intervals, means = entry.best, entry.intervals, entry.scores.mean(axis=0)
         verdict = "is the cheapest" if best == 0 else "yes" if entry.p < 0.05 else "not significantly"
-        rows.append([
-            Cell(entry.task), Cell(entry.network), Cell(entry.budget), Cell(_named(entry.configurations[best])),
-            *number_cells([entry.ranks[best], intervals.low[best], intervals.high[best]], 2),
-            *number_cells([len(entry.configurations), len(entry.scores)], 0), *number_cells([means[best]]),
-            Cell(_named(entry.configurations[0])), *number_cells([means[0]]), Cell(verdict),
-            Cell() if best == 0 else Cell(value=entry.p),
-        ])  # fmt: skip
+        rows.append(
+            [
+                Cell(entry.task),
+                Cell(entry.network),
+                Cell(entry.budget),
+                Cell(_named(entry.configurations[best])),
+                *number_cells([entry.ranks[best], intervals.low[best], intervals.high[best]], 2),
+                *number_cells([len(entry.configurations), len(entry.scores)], 0),
+                *number_cells([means[best]]),
+                Cell(_named(entry.configurations[0])),
+                *number_cells([means[0]]),
+                Cell(verdict),
+                Cell() if best == 0 else Cell(value=entry.p),
+            ]
+        )
     return ReportTable(
         "recommendations",
         "What to start with",
         "The method and size with the best average rank over data sets within a budget, with a bootstrap interval of "
         "95 % and the number of candidates; its mean score; and whether it is better than the cheapest, the one with "
         "the fewest parameters (Wilcoxon over relative errors, Holm over all comparisons with the cheapest, 0.05).",
-        ["task", "backbone", "budget", "best", "rank", "low", "high", "of", "data sets", "score", "cheapest",
-         "its score", "better", "p"],
+        [
+            "task",
+            "backbone",
+            "budget",
+            "best",
+            "rank",
+            "low",
+            "high",
+            "of",
+            "data sets",
+            "score",
+            "cheapest",
+            "its score",
+            "better",
+            "p",
+        ],
         rows,
-    )  # fmt: skip
+    )
 
 
 def _named(configuration: Configuration) -> str:

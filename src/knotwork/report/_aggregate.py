@@ -36,24 +36,25 @@ __all__ = [
     "file_name",
     "in_order",
     "name_size",
+    "of_size",
     "rank_table",
     "read_records",
     "sizes_of",
     "split_records",
     "summarise_folds",
     "wide_problems",
-]  # fmt: skip
+]
 
 Floats = npt.NDArray[np.float64]
 
-RUN = ["task", "dataset", "network", "method", "size", "fold", "seed"]
+_TRAINED = ["task", "dataset", "network", "method", "size", "fold", "seed"]
 """Columns that together identify a trained network."""
 
 LEVEL = 0.05
 """Level of all tests."""
 
-_FEWEST_SIZES = 4
-"""Sizes from which on a data set is shown as a grid of sizes."""
+_GRID_SIZES = 4
+"""Minimum number of sizes to show a data set as a grid of sizes."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ REQUIRED = ("dataset", "task", "backbone", "method", "size", "fold")
 """Columns that identify a network; a report needs all of them."""
 
 VARIANT = ", "
-"""What separates the variant of training from the rest of the name of a network."""
+"""Separator of the training variant from the rest of a network's name."""
 
 OPTIONAL = {
     "key": None, "tokens": None, "variant": None, "together": None, "seed": 0, "status": "ok",
@@ -124,15 +125,16 @@ def read_records(records: pd.DataFrame) -> pd.DataFrame:
     frame["size"] = pd.to_numeric(frame["size"], errors="coerce").astype("Float64").to_numpy(float, na_value=np.nan)
     frame["network"] = _networks(frame)
     frame["score"] = _scores(frame)
-    # A stable sort puts successes after failures, so that the last of duplicates is the last success if there is one.
+    # A stable sort puts successes last, so that the last of duplicates is the last success, if there is one.
     by_success = frame.assign(_good=frame["status"] == "ok").sort_values("_good", kind="stable").drop(columns="_good")
-    return by_success.drop_duplicates(RUN, keep="last").sort_index().reset_index(drop=True)
+    return by_success.drop_duplicates(_TRAINED, keep="last").sort_index().reset_index(drop=True)
 
 
 def _networks(frame: pd.DataFrame) -> pd.Series:
-    """Return the names of networks: backbone, tokens and variant, and the way of training if a backbone has both."""
-    tokens, variant = (frame[name].astype(object).where(frame[name].notna(), "").astype(str)
-                       for name in ("tokens", "variant"))  # fmt: skip
+    """Return the names of networks: backbone, tokens, variant, and "alone" or "stacked" if a backbone has both."""
+    tokens, variant = (
+        frame[name].astype(object).where(frame[name].notna(), "").astype(str) for name in ("tokens", "variant")
+    )
     together = frame["together"].astype(object).map({True: "stacked", False: "alone"}).fillna("").astype(str)
     names = frame["backbone"].where(tokens == "", frame["backbone"] + " " + tokens)
     names = names.where(variant == "", names + VARIANT + variant)
@@ -153,7 +155,7 @@ def summarise_folds(frame: pd.DataFrame) -> pd.DataFrame:
 
     The frame is as from `read_records`. The columns of the result are `task dataset network method size mean sd n
     expected complete seconds epoch parameters`. `sd` divides by n - 1 and is missing for one fold; `complete` cells
-    have a score of every fold of the problem, and of every seed that any method was run with there at the same size;
+    have a score for every fold of the problem, and for every seed that any method was run with at the same size;
     `seconds` is the sum of training and preparation over the folds with a score, `epoch` the median of their seconds
     per epoch, `parameters` their mean.
     """
@@ -179,7 +181,7 @@ def summarise_folds(frame: pd.DataFrame) -> pd.DataFrame:
     folds = work.groupby(problem)["fold"].nunique()
     summary = summary.merge(runs.rename("runs").reset_index(), on=[*problem, "size"])
     summary = summary.merge(folds.rename("folds").reset_index(), on=problem)
-    # Further seeds may have been trained at one size only; a fold that all methods of a size lack is missing.
+    # Further seeds may exist for one size only; a fold without any method of a size counts as missing.
     summary["expected"] = summary.pop("runs").clip(lower=summary.pop("folds"))
     summary["complete"] = (summary["n"] == summary["expected"]) & (summary["n"] > 0)
     return summary
@@ -205,12 +207,17 @@ def name_size(size: int | None) -> str:
     return "no size" if size is None else f"size {size}"
 
 
+def of_size(size: int | None) -> str:
+    """Return the label of a size to append to other words; empty for None."""
+    return "" if size is None else f", size {size}"
+
+
 def file_name(kind: str, task: str, size: int | None) -> str:
     """Return the file name of a table or figure of one task and size."""
     return f"{kind}_{task}" + ("" if size is None else f"_size{size}")
 
 
-def wide_problems(summary: pd.DataFrame, n_sizes: int = _FEWEST_SIZES) -> list[tuple[str, str]]:
+def wide_problems(summary: pd.DataFrame, n_sizes: int = _GRID_SIZES) -> list[tuple[str, str]]:
     """Return the data sets and networks with at least `n_sizes` sizes, which are shown as grids of sizes."""
     counts = summary.groupby(["dataset", "network"])["size"].nunique()
     return [(str(dataset), str(network)) for dataset, network in counts[counts >= n_sizes].index]
@@ -259,7 +266,7 @@ class RankTable:
     @property
     def label(self) -> str:
         """Task and size, for headings."""
-        return self.task.capitalize() + (f", size {self.size}" if self.size is not None else "")
+        return self.task.capitalize() + of_size(self.size)
 
     @property
     def has_ranks(self) -> bool:
@@ -339,7 +346,7 @@ class RankTable:
 
     @property
     def least_p(self) -> float:
-        """The smallest p-value that all pairs together allow: that of two methods with the same sign everywhere."""
+        """The smallest possible adjusted p-value: that of two methods with the same sign on all data sets."""
         n_pairs = len(self.methods) * (len(self.methods) - 1) // 2
         return min(1.0, n_pairs * 2.0 ** (1 - len(self.datasets)))
 
@@ -350,7 +357,7 @@ class RankTable:
 
     @property
     def groups(self) -> list[tuple[int, ...]]:
-        """Groups of methods of which no two differ significantly over data sets, as positions."""
+        """Groups of methods without significant differences over data sets, as positions."""
         return pairwise_cliques(self.dataset_ranks, self.differ)
 
     @cached_property
@@ -382,7 +389,7 @@ def rank_table(summary: pd.DataFrame, task: str, *, size: int | None, network: s
 
     Problems are the data sets and networks that were run at this size; variants of training of one network form one
     problem, with their mean scores, because they are alike. Methods with complete scores in less than half of the
-    problems are dropped; then all problems in which a method lacks a fold. The result names both.
+    problems are dropped first, then all problems in which a method has no complete score. The result lists both.
 
     Parameters
     ----------
@@ -399,7 +406,7 @@ def rank_table(summary: pd.DataFrame, task: str, *, size: int | None, network: s
     if network is not None:
         chosen &= summary["network"] == network
     part = summary[chosen]
-    if size is not None:  # methods without a size also have scores in problems that were not run at this size
+    if size is not None:  # methods without a size also have scores on problems that were not run at this size
         problems_of_size = part[part["size"] == size].set_index(["dataset", "network"]).index
         part = part[part.set_index(["dataset", "network"]).index.isin(problems_of_size)]
     wide = (
@@ -414,7 +421,7 @@ def rank_table(summary: pd.DataFrame, task: str, *, size: int | None, network: s
         keys = [networks.rename("network"), wide.index.get_level_values("dataset")]
         counts = wide.groupby(keys).count()
         wide = wide.groupby(keys).mean().where(counts == counts.max(axis=1).to_numpy()[:, None])
-    # Rare methods go first: otherwise a single one would drop nearly all problems.
+    # Drop rare methods first; otherwise a single one would drop nearly all problems.
     present = wide.notna()
     ranked = (2 * present.sum() >= len(wide)) & present.any()
     absent = [str(method) for method in wide.columns[~ranked]]
@@ -432,21 +439,21 @@ def rank_table(summary: pd.DataFrame, task: str, *, size: int | None, network: s
 
 
 def in_order(methods: npt.ArrayLike) -> list[str]:
-    """Return methods in the order of `METHOD_TABLE`, unknown ones after them by name."""
+    """Return methods in the order of `METHOD_TABLE`, followed by unknown ones in alphabetical order."""
     places = {method: place for place, method in enumerate(METHOD_TABLE)}
     names = sorted({str(method) for method in np.asarray(methods)})
     return sorted(names, key=lambda name: places.get(name, len(places)))
 
 
-_IDENTITY = ["dataset", "backbone", "variant", "together", "method", "size", "fold"]
-"""Columns that identify a network, without `tokens`: a backbone has one problem per data set, whatever its tokens.
+_NETWORK = ["dataset", "backbone", "variant", "together", "method", "size", "fold"]
+"""Columns that identify a network. `tokens` is not one: a backbone has one problem per data set for all its tokens.
 
-Nor with the random seed: a plan with further seeds would give its networks another weight in the means of the first."""
+Neither is the random seed: a plan with further seeds would change the weights in the means of the first plan."""
 
 
 @dataclass(frozen=True, eq=False)
 class ReportPart:
-    """Records that are ranked or drawn together.
+    """Records that are ranked or plotted together.
 
     Parameters
     ----------
@@ -484,7 +491,7 @@ class ReportPart:
 
     @property
     def n_seeds(self) -> int:
-        """The number of random seeds with which a network is trained in a fold."""
+        """Number of random seeds per network and fold."""
         return _n_seeds(self.frame)
 
     @property
@@ -497,12 +504,12 @@ def split_records(records: pd.DataFrame, traced: Collection[str] = ()) -> list[R
     """Split records by plan into parts: benchmarks first, and among them the one with the most networks.
 
     Plans whose names have the same first word before a hyphen, such as ``wine-mlp`` and ``wine-ft``, form one part,
-    unless the second has methods that the first lacks, one has more random seeds per fold, or both have the same
-    network trained in different ways, such as variants, with other tokens or from other random seeds, which would count
-    twice (within one plan, every kind of tokens has its own problem, and variants share one). A plan with networks in
-    `traced`, the keys of those with paths of knots or fitted curves, is shown by these; a single data set with four
-    sizes or more is a grid; a single data set with networks trained alone measures times, and a plan that trained them
-    in stacks joins it; the others are benchmarks.
+    unless the second has methods that the first does not have, one has more random seeds per fold, or both have the
+    same network with a different variant, tokens or random seeds, which would count twice (within one plan, each kind
+    of tokens is a problem, and variants share a problem). A plan with networks in `traced`, the keys of those with
+    paths of knots or fitted curves, is shown by these; a single data set with four sizes or more is a grid; a single
+    data set with networks trained alone measures times, and a plan that trained them in stacks belongs to the same
+    part; the others are benchmarks.
 
     A network that belongs to two plans has two rows. Records without a column `plan` are one plan.
     """
@@ -538,21 +545,21 @@ def _belong_together(members: Sequence[str], held: pd.DataFrame, name: str, rows
 
 
 def _distinct(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return one row for each network, whatever its random seed."""
-    return rows.reindex(columns=_IDENTITY).drop_duplicates()
+    """Return one row for each network, regardless of its random seed."""
+    return rows.reindex(columns=_NETWORK).drop_duplicates()
 
 
 def _n_seeds(rows: pd.DataFrame) -> int:
-    """Return with how many random seeds a network is trained in a fold."""
-    seeds = rows.reindex(columns=[*_IDENTITY, "seed"]).groupby(_IDENTITY, dropna=False)["seed"]
+    """Return the number of random seeds per network and fold."""
+    seeds = rows.reindex(columns=[*_NETWORK, "seed"]).groupby(_NETWORK, dropna=False)["seed"]
     return int(seeds.nunique().max())
 
 
 def _is_timed(rows: pd.DataFrame) -> bool:
-    """Return whether networks were trained alone, to measure times, on a single data set."""
+    """Return whether networks were trained alone on a single data set, to measure times."""
     if "together" not in rows.columns or rows["dataset"].nunique() > 1:
         return False
-    return bool(rows["together"].astype(object).eq(False).any()) and rows["size"].nunique() < _FEWEST_SIZES
+    return bool(rows["together"].astype(object).eq(False).any()) and rows["size"].nunique() < _GRID_SIZES
 
 
 def _part(plans: Sequence[str], records: pd.DataFrame, traced: Collection[str]) -> ReportPart:
@@ -561,7 +568,7 @@ def _part(plans: Sequence[str], records: pd.DataFrame, traced: Collection[str]) 
         kind = "traces"
     elif _is_timed(frame):
         kind = "times"
-    elif frame["dataset"].nunique() == 1 and frame["size"].nunique() >= _FEWEST_SIZES:
+    elif frame["dataset"].nunique() == 1 and frame["size"].nunique() >= _GRID_SIZES:
         kind = "grid"
     else:
         kind = "benchmark"

@@ -1,4 +1,4 @@
-"""Critical difference diagram (Demsar): average ranks on a line, and bars over methods that do not differ."""
+"""Critical difference diagram (Demsar): average ranks on a line, with bars over methods that do not differ."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,11 +24,11 @@ Floats = npt.NDArray[np.float64]
 _FONT = 10.0  # points; all lengths below are inches at this size
 _TITLE = 1.2  # times the natural size
 _ROW = 0.21
-_LEVEL = 0.10
+_LEVEL_HEIGHT = 0.10
 _CD_Y = 0.32
 _AXIS_Y = 0.80
 _LINE = 5.2
-_MARGIN = 0.08
+_TEXT_MARGIN = 0.08
 _NUMBER = 0.5
 _TICK = 0.24  # least distance between numbers on the line
 _TEXT_SHARE = 0.6  # largest share of the width that names may take
@@ -47,11 +47,10 @@ def draw_cd_diagram(
 ) -> Axes:
     """Draw average ranks on a line, best at the left, with bars over methods that do not differ significantly.
 
-    The better half of the methods is named at the left, the other at the right, each with its average rank. With a
-    critical difference, the bars are those of `knotwork.stats.cliques`, and the difference is drawn to scale above the
-    line. With groups of methods that tests of pairs do not separate, each bar has a dot at the rank of each member: a
-    method without a dot lies between members, but differs from one of them. Names are written on one line each; line
-    breaks in them become spaces.
+    The better half of the methods is listed on the left, the other half on the right, each with its average rank. With
+    a critical difference, the bars are those of `knotwork.stats.cliques`, and the difference is drawn to scale above
+    the line. With `groups`, each bar has a dot at the rank of each member: a method without a dot lies between members,
+    but differs from one of them. Names are written on one line each; line breaks in them become spaces.
 
     Parameters
     ----------
@@ -128,7 +127,7 @@ class _DiagramLayout:
 
     @property
     def n_left(self) -> int:
-        """Number of methods named at the left."""
+        """Number of methods listed on the left."""
         return (len(self.order) + 1) // 2
 
     @property
@@ -145,12 +144,12 @@ class _DiagramLayout:
     def first_row(self) -> float:
         """Height of the uppermost names."""
         n_levels = max((level for _, level in self.bars), default=-1) + 1
-        return _AXIS_Y + 0.16 + _LEVEL * n_levels + _ROW / 2
+        return _AXIS_Y + 0.16 + _LEVEL_HEIGHT * n_levels + _ROW / 2
 
     @property
     def height(self) -> float:
         """Height of the diagram."""
-        return self.first_row + _ROW * (self.n_left - 0.5) + _MARGIN
+        return self.first_row + _ROW * (self.n_left - 0.5) + _TEXT_MARGIN
 
 
 def _layout(
@@ -161,7 +160,7 @@ def _layout(
     high = max(high, low + 1)
     half = (len(order) + 1) // 2
     widths = [max((_width(labels[i]) for i in side), default=0.0) for side in (order[:half], order[half:])]
-    left, right = (width + _NUMBER + 2 * _MARGIN for width in widths)
+    left, right = (width + _NUMBER + 2 * _TEXT_MARGIN for width in widths)
     if groups is None:
         assert cd is not None
         spans = [[float(ranks[group[0]]), float(ranks[group[-1]])] for group in cliques(ranks, cd)]
@@ -177,13 +176,13 @@ def _check_member(place: int, n_methods: int) -> int:
 
 
 def _width(text: str) -> float:
-    """Return the width of a text in inches at the natural size, with room for rounding where it is drawn smaller."""
+    """Return the width of a text in inches at the natural size, with a margin for rounding at smaller sizes."""
     width, _, _ = text_to_path.get_text_width_height_descent(text, FontProperties(size=_FONT), ismath=False)
     return 1.08 * float(width) / 72
 
 
 def _levels(spans: list[list[float]], gap: float) -> list[tuple[list[float], int]]:
-    """Assign to each span, from left to right, the highest level where it overlaps no other span."""
+    """Assign each span, from left to right, to the highest level where it overlaps no other span."""
     ends: list[float] = []
     placed = []
     for span in spans:
@@ -197,7 +196,7 @@ def _new_axes(layout: _DiagramLayout, theme: Theme, *, title: str | None, width:
     height = layout.height
     if width is None:
         width = max(layout.left + _LINE + layout.right, 0.0 if title is None else 1.25 * _TITLE * _width(title))
-    else:  # a scaled diagram is not as high
+    else:  # a scaled diagram is lower
         height *= min(1.0, _TEXT_SHARE * width / (layout.left + layout.right))
     whole = height + (0.0 if title is None else 0.35)
     figure = Figure(figsize=(width, whole), facecolor=theme.background)
@@ -205,7 +204,7 @@ def _new_axes(layout: _DiagramLayout, theme: Theme, *, title: str | None, width:
 
 
 def _fit(axes: Axes, layout: _DiagramLayout) -> float:
-    """Set the limits so that names fit at both sides, and return the scale of the text."""
+    """Set the limits so that names fit on both sides, and return the scale of the text."""
     box = axes.get_position()
     figure_width, figure_height = axes.get_figure(root=True).get_size_inches()  # type: ignore[union-attr]
     width, height = box.width * figure_width, box.height * figure_height
@@ -230,8 +229,15 @@ def _draw_scale(axes: Axes, layout: _DiagramLayout, theme: Theme, *, scale: floa
         is_major = (tick - layout.low) % step == 0
         axes.plot([tick, tick], [_AXIS_Y - (0.09 if is_major else 0.05), _AXIS_Y], **style)
         if is_major:
-            _write(axes, (tick, _AXIS_Y - 0.11), f"{tick:g}", gid="tick", size=scale * 0.9, color=theme.ink,
-                   align=("center", "bottom"))  # fmt: skip
+            _write(
+                axes,
+                (tick, _AXIS_Y - 0.11),
+                f"{tick:g}",
+                gid="tick",
+                size=scale * 0.9,
+                color=theme.ink,
+                align=("center", "bottom"),
+            )
 
 
 def _draw_difference(axes: Axes, layout: _DiagramLayout, cd: float, *, color: str, scale: float) -> None:
@@ -241,41 +247,98 @@ def _draw_difference(axes: Axes, layout: _DiagramLayout, cd: float, *, color: st
     axes.plot([layout.low, end], [_CD_Y, _CD_Y], gid="cd", **style)
     for x in (layout.low, end):
         axes.plot([x, x], [_CD_Y - 0.05, _CD_Y + 0.05], gid="cd end", **style)
-    _write(axes, (layout.low + cd / 2, _CD_Y - 0.07), f"CD = {cd:.2f}", gid="cd text", size=scale, color=color,
-           align=("center", "bottom"))  # fmt: skip
+    _write(
+        axes,
+        (layout.low + cd / 2, _CD_Y - 0.07),
+        f"CD = {cd:.2f}",
+        gid="cd text",
+        size=scale,
+        color=color,
+        align=("center", "bottom"),
+    )
 
 
 def _draw_cliques(axes: Axes, layout: _DiagramLayout, theme: Theme, *, scale: float) -> None:
-    """Draw a bar from the best to the worst method of each group; its round ends show a bar over ties too.
+    """Draw a bar from the best to the worst method of each group; its round ends keep a bar over ties visible.
 
     Bars of groups are thin, with a dot for each member.
     """
     bar, dot = (4, 4) if layout.cd is not None else (1.6, 5.5)
     for members, level in layout.bars:
-        y = _AXIS_Y + 0.12 + _LEVEL * level
-        axes.plot(members, [y] * len(members), color=theme.blue, linewidth=bar * scale, solid_capstyle="butt",
-                  marker="o", markersize=dot * scale, markeredgewidth=0, gid="clique", zorder=3)  # fmt: skip
+        y = _AXIS_Y + 0.12 + _LEVEL_HEIGHT * level
+        axes.plot(
+            members,
+            [y] * len(members),
+            color=theme.blue,
+            linewidth=bar * scale,
+            solid_capstyle="butt",
+            marker="o",
+            markersize=dot * scale,
+            markeredgewidth=0,
+            gid="clique",
+            zorder=3,
+        )
 
 
 def _draw_methods(axes: Axes, layout: _DiagramLayout, theme: Theme, *, scale: float) -> None:
-    """Draw the lines from ranks to names: at the left the best on top, at the right the worst, so that none cross."""
+    """Draw lines from ranks to names. On the right the worst method is on top, so that no lines cross."""
     left, right = layout.order[: layout.n_left], layout.order[layout.n_left :][::-1]
     for side, x_end, align, sign in ((left, layout.start, "right", -1), (right, layout.end, "left", 1)):
         for row, index in enumerate(side):
             x, y = float(layout.ranks[index]), layout.first_row + _ROW * row
-            axes.plot([x, x, x_end], [_AXIS_Y, y, y], color=theme.muted, linewidth=0.8 * scale, gid="leader",
-                      solid_joinstyle="miter")  # fmt: skip
+            axes.plot(
+                [x, x, x_end],
+                [_AXIS_Y, y, y],
+                color=theme.muted,
+                linewidth=0.8 * scale,
+                gid="leader",
+                solid_joinstyle="miter",
+            )
             number = f"{x:.2f}"
-            _write(axes, (x_end, y), number, gid="rank", size=scale, color=theme.muted,
-                   align=(align, "center_baseline"), shift=sign * _MARGIN)  # fmt: skip
-            _write(axes, (x_end, y), layout.labels[index], gid="name", size=scale, color=theme.ink,
-                   align=(align, "center_baseline"), shift=sign * (_NUMBER + _MARGIN))  # fmt: skip
+            _write(
+                axes,
+                (x_end, y),
+                number,
+                gid="rank",
+                size=scale,
+                color=theme.muted,
+                align=(align, "center_baseline"),
+                shift=sign * _TEXT_MARGIN,
+            )
+            _write(
+                axes,
+                (x_end, y),
+                layout.labels[index],
+                gid="name",
+                size=scale,
+                color=theme.ink,
+                align=(align, "center_baseline"),
+                shift=sign * (_NUMBER + _TEXT_MARGIN),
+            )
 
 
 def _write(
-    axes: Axes, at: tuple[float, float], text: str, *, gid: str, size: float, color: str, align: tuple[str, str],
+    axes: Axes,
+    at: tuple[float, float],
+    text: str,
+    *,
+    gid: str,
+    size: float,
+    color: str,
+    align: tuple[str, str],
     shift: float = 0.0,
-) -> None:  # fmt: skip
-    """Write a text without markup, `shift` inches to the right of a point, at `size` times the natural size."""
-    axes.annotate(text, at, xytext=(72 * shift * size, 0), textcoords="offset points", ha=align[0], va=align[1],
-                  fontsize=_FONT * size, color=color, parse_math=False, annotation_clip=False, gid=gid)  # fmt: skip
+) -> None:
+    """Write literal text `shift` inches to the right of a point, at `size` times the natural size."""
+    axes.annotate(
+        text,
+        at,
+        xytext=(72 * shift * size, 0),
+        textcoords="offset points",
+        ha=align[0],
+        va=align[1],
+        fontsize=_FONT * size,
+        color=color,
+        parse_math=False,
+        annotation_clip=False,
+        gid=gid,
+    )

@@ -1,4 +1,4 @@
-"""Costs of encodings: cost against quality, times of learned and fixed knots, alone and in a stack, parameters."""
+"""Costs of encodings: cost versus quality, times with learned and fixed knots, alone and in a stack, parameters."""
 
 from collections.abc import Sequence
 
@@ -9,29 +9,42 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator, NullLocator
 
-from knotwork.encoders._methods import METHOD_TABLE
+from knotwork.encoders import METHOD_TABLE
 from knotwork.encoders._names import EncodingName
-from knotwork.report._aggregate import RankTable, file_name, in_order, name_size, sizes_of
-from knotwork.report._figures import label_points, of_size, panel_title
+from knotwork.report._aggregate import RankTable, file_name, in_order, name_size, of_size, sizes_of
 from knotwork.report._page import Picture
-from knotwork.report._style import LIGHT, clean_axes, method_colour, method_marker, new_figure
-from knotwork.report._tables import MISSING, Cell, ReportTable, number_cells
+from knotwork.report._points import Box, label_points
+from knotwork.report._style import LIGHT, clean_axes, method_colour, method_marker, new_figure, panel_title
+from knotwork.report._tables import MISSING, Cell, ReportTable, format_span, number_cells, size_cell
 
-__all__ = ["complexity_table", "cost_pictures", "describe_ratios", "describe_stacks", "draw_cost_quality",
-           "draw_training_times", "fixed_counterpart", "overhead_table", "pareto_front", "per_epoch", "ratio_table",
-           "ratios_of", "stack_table", "time_picture", "time_table"]  # fmt: skip
+__all__ = [
+    "complexity_table",
+    "cost_pictures",
+    "describe_ratios",
+    "describe_stacks",
+    "draw_cost_quality",
+    "draw_training_times",
+    "fixed_counterpart",
+    "overhead_table",
+    "pareto_front",
+    "per_epoch",
+    "ratio_table",
+    "ratios_of",
+    "stack_table",
+    "time_picture",
+    "time_table",
+]
 
 Floats = npt.NDArray[np.float64]
-Box = tuple[float, float, float, float]
 
-WIDE = 8.0
-"""Ratio of the longest to the shortest time from which an axis is logarithmic."""
+LOG_RATIO = 8.0
+"""An axis of times is logarithmic if the longest is more than this many times the shortest."""
 
-_RUN = ["dataset", "network", "size", "fold", "seed"]
+_PAIRED = ["dataset", "network", "size", "fold", "seed"]
 
 
 def complexity_table() -> ReportTable:
-    """Return the order of the number of operations per batch: formulas, not measurements."""
+    """Return the asymptotic number of operations per batch: formulas, not measurements."""
     dense = "O(d B m p)"
     rows = [
         ["Std, MinMax", "O(d B)", MISSING, MISSING],
@@ -50,7 +63,7 @@ def complexity_table() -> ReportTable:
 
 
 def fixed_counterpart(method: str) -> str | None:
-    """Return the method with the fixed knots that `method` starts from; None if `method` does not learn knots.
+    """Return the method with fixed knots that `method` starts from; None if `method` does not learn knots.
 
     Examples
     --------
@@ -64,7 +77,7 @@ def fixed_counterpart(method: str) -> str | None:
 
 
 def overhead_table(summary: pd.DataFrame) -> ReportTable:
-    """Return the parameters that learned knots add to the network with fixed ones, by network and size.
+    """Return the number of parameters added by learned knots, by network and size.
 
     Only complete pairs on the same data set are compared.
     """
@@ -147,17 +160,17 @@ def per_epoch(one: pd.DataFrame, other: pd.DataFrame) -> tuple["pd.Series[float]
 def ratios_of(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the training times with learned knots and with the same knots fixed, fold by fold.
 
-    The frame is as from `read_records`. Networks of stacks are dropped, because the members of a stack share its time
-    in equal parts, whatever each of them costs. Each row is a network with learned knots whose counterpart was trained;
-    the columns are `method fixed`, those that identify a network, `seconds seconds_fixed`, and `per_epoch
+    The frame is as from `read_records`. Networks trained in stacks are dropped, because the members of a stack share
+    its time in equal parts regardless of their actual costs. Each row is a network with learned knots whose counterpart
+    was trained; the columns are `method fixed`, those that identify a network, `seconds seconds_fixed`, and `per_epoch
     per_epoch_fixed`, as from `per_epoch`.
     """
     stacked = frame["together"].astype("boolean").fillna(False).astype(bool)
     alone = frame[frame["score"].notna() & ~stacked]
     clocks = ["epoch_seconds", "train_seconds", "epochs"]
-    work = alone[[*_RUN, "method", *clocks]].assign(seconds=pd.to_numeric(alone["train_seconds"], errors="coerce"))
+    work = alone[[*_PAIRED, "method", *clocks]].assign(seconds=pd.to_numeric(alone["train_seconds"], errors="coerce"))
     learned = work.assign(fixed=work["method"].map(fixed_counterpart)).dropna(subset=["fixed"])
-    pairs = learned.merge(work, left_on=[*_RUN, "fixed"], right_on=[*_RUN, "method"], suffixes=("", "_fixed"))
+    pairs = learned.merge(work, left_on=[*_PAIRED, "fixed"], right_on=[*_PAIRED, "method"], suffixes=("", "_fixed"))
     fixed = pairs[[f"{name}_fixed" for name in clocks]].set_axis(clocks, axis=1)
     times = dict(zip(("per_epoch", "per_epoch_fixed"), per_epoch(pairs[clocks], fixed), strict=True))
     return pairs.assign(**times).dropna(subset=["seconds", "seconds_fixed"])
@@ -172,8 +185,14 @@ def ratio_table(pairs: pd.DataFrame) -> ReportTable:
             ends = [by_fold.median(), by_fold.min(), by_fold.max()] if len(by_fold) else [None] * 3
             learned, fixed = float(part["seconds"].sum()), float(part["seconds_fixed"].sum())
             names = [method, str(part["fixed"].iloc[0]), str(network)]
-            rows.append([*map(Cell, names), *number_cells([float(str(size))], 0), *number_cells([learned, fixed], 1),
-                         *number_cells([learned / fixed, *ends], 2)])  # fmt: skip
+            rows.append(
+                [
+                    *map(Cell, names),
+                    *number_cells([float(str(size))], 0),
+                    *number_cells([learned, fixed], 1),
+                    *number_cells([learned / fixed, *ends], 2),
+                ]
+            )
     return ReportTable(
         "learned_to_fixed",
         "Learned to fixed knots",
@@ -189,25 +208,23 @@ def describe_ratios(pairs: pd.DataFrame) -> list[str]:
     """Return sentences on the times of learned and of fixed knots, by backbone."""
     if not len(pairs):
         return [
-            "The time that learned knots cost is not known: it needs networks with learned and with fixed knots, each "
-            "trained alone."
+            "The time cost of learned knots is unknown: measuring it needs networks with learned and with fixed knots, "
+            "each trained alone."
         ]
     sentences = []
     for network, part in pairs.groupby("network"):
         totals = part.groupby(["method", "size"], dropna=False)[["seconds", "seconds_fixed"]].sum()
         ratios = totals["seconds"] / totals["seconds_fixed"]
-        text = f"training with learned knots takes {_span(ratios.tolist())} times as long as with the same knots fixed"
+        factor = format_span(ratios.tolist())
+        text = f"training with learned knots takes {factor} times as long as with the same knots fixed"
         epochs = (part["per_epoch"] / part["per_epoch_fixed"]).dropna()
         if len(epochs):
-            text += f", which also depends on when it stops; an epoch takes {_span(epochs.tolist())} times as long"
-            text += f" (median {epochs.median():.2f} of {len(epochs)} pairs)"
+            text += (
+                f", which also depends on when it stops; an epoch takes {format_span(epochs.tolist())} times as long "
+                f"(median {epochs.median():.2f} of {len(epochs)} pairs)"
+            )
         sentences.append(f"With {network}, {text}.")
     return sentences
-
-
-def _span(values: Sequence[float]) -> str:
-    low, high = f"{min(values):.2f}", f"{max(values):.2f}"
-    return low if low == high else f"{low} to {high}"
 
 
 def stack_table(frame: pd.DataFrame) -> ReportTable:
@@ -215,12 +232,13 @@ def stack_table(frame: pd.DataFrame) -> ReportTable:
     both = _stacks(frame)
     rows = [
         [
-            Cell(str(row["name"])), Cell("no size") if pd.isna(row["size"]) else Cell(value=row["size"], digits=0),
+            Cell(str(row["name"])),
+            size_cell(row["size"]),
             *number_cells([row["n"]], 0),
             *number_cells([row["alone"], row["stacked"], row["alone"] / row["stacked"]], 1),
         ]
         for row in both.to_dict("records")
-    ]  # fmt: skip
+    ]
     return ReportTable(
         "alone_to_stacked",
         "Alone and in a stack",
@@ -261,16 +279,16 @@ def _stacks(frame: pd.DataFrame) -> pd.DataFrame:
 def draw_training_times(
     seconds: Floats, *, panels: Sequence[str], methods: Sequence[str], sizes: Sequence[str]
 ) -> Figure:
-    """Draw the milliseconds of an epoch as bars: a panel per backbone, a group of bars per method, a bar per size.
+    """Draw bars of the milliseconds per epoch: a panel per backbone, a group of bars per method, a bar per size.
 
-    `seconds` has the shape (n_panels, n_methods, n_sizes, 3), the median, the least and the most of several timings; a
-    line from the least to the most is drawn where they differ. Missing times are NaN and leave no gap. Bars have the
-    group id ``bar-PANEL-METHOD-SIZE``.
+    `seconds` has the shape (n_panels, n_methods, n_sizes, 3): median, minimum and maximum of several timings; a line
+    from minimum to maximum is drawn if they differ. Missing times are NaN and leave no gap. Bars have the group id
+    ``bar-PANEL-METHOD-SIZE``.
     """
     figure = new_figure(9.6, 0.8 + 1.75 * len(panels))
     grid = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
-    colours = [LIGHT.grey, LIGHT.blue, LIGHT.orange, LIGHT.green, LIGHT.pink, LIGHT.red]
-    colours = colours if sizes[:1] == ["no size"] else colours[1:]
+    *colours, grey = LIGHT.data_colours
+    colours = [grey, *colours] if sizes[:1] == ["no size"] else colours
     width = 0.8 / len(sizes)
     for p, axes in enumerate(grid):
         clean_axes(axes, LIGHT)
@@ -295,8 +313,8 @@ def draw_training_times(
 def time_picture(summary: pd.DataFrame) -> Picture | None:
     """Return milliseconds per epoch by backbone, method and size; None if no times are recorded.
 
-    Of one data set, the rows of `summary` may be those of several folds, each as from `summarise_folds`: then the least
-    and the most of them are shown, too.
+    For one data set, `summary` may have the rows of several folds, each as from `summarise_folds`: then their minimum
+    and maximum are shown as well.
     """
     part = summary[summary["complete"] & summary["epoch"].notna()]
     if not len(part):
@@ -324,17 +342,20 @@ def time_picture(summary: pd.DataFrame) -> Picture | None:
         fastest.append(f"{network}: fastest over all sizes {method}, {_seconds(value)}")
     span = " Lines: least to most of the splits." if (seconds[..., 1] < seconds[..., 2]).any() else ""
     return Picture(
-        "times", draw_training_times(seconds, panels=networks, methods=methods, sizes=names),
+        "times",
+        draw_training_times(seconds, panels=networks, methods=methods, sizes=names),
         "Milliseconds per epoch, which do not depend on when training stopped: the median epoch of a network, and of "
         f"these the median over folds and data sets. Members of a stack share its time in equal parts.{span}",
-        f"Milliseconds per epoch by backbone, method and size. {'; '.join(fastest)}.", titles, methods=marks,
-    )  # fmt: skip
+        f"Milliseconds per epoch by backbone, method and size. {'; '.join(fastest)}.",
+        titles,
+        methods=marks,
+    )
 
 
 def _timings(part: pd.DataFrame) -> dict[tuple[str, str], tuple[float, float, float]]:
-    """Return the median, the least and the most seconds per epoch by network and method.
+    """Return median, minimum and maximum of the seconds per epoch, by network and method.
 
-    Over several data sets, which differ in their rows, all three are the median.
+    For several data sets, whose numbers of rows differ, all three are the median.
     """
     of_one = part["dataset"].nunique() == 1
     timings = part.groupby(["network", "method"])["epoch"].agg(["median", "min", "max"])
@@ -344,12 +365,12 @@ def _timings(part: pd.DataFrame) -> dict[tuple[str, str], tuple[float, float, fl
 
 
 def _seconds(value: float) -> str:
-    """Return seconds with three significant digits, below one second in milliseconds."""
+    """Format a time with three significant digits, below one second in milliseconds."""
     return f"{value:.3g} s" if value >= 1 else f"{1000 * value:.3g} ms"
 
 
 def pareto_front(cost: npt.ArrayLike, loss: npt.ArrayLike) -> list[int]:
-    """Return the positions with no other one better in both, in the order of cost; lower is better in both.
+    """Return the positions of the Pareto front in the order of cost; lower is better for both.
 
     Examples
     --------
@@ -369,10 +390,10 @@ def pareto_front(cost: npt.ArrayLike, loss: npt.ArrayLike) -> list[int]:
 def draw_cost_quality(
     cost: npt.ArrayLike, ranks: npt.ArrayLike, *, names: Sequence[str], limits: Box | None = None
 ) -> Figure:
-    """Draw average ranks against positive seconds, with a line through the Pareto front.
+    """Plot average ranks against positive seconds, with a line through the Pareto front.
 
-    Points have the group id ``point-INDEX``. `limits` are the least and the most seconds and ranks of figures that are
-    compared; by default those of this one.
+    Points have the group id ``point-INDEX``. `limits` are minimum and maximum of seconds and ranks over all figures
+    that share the axes; by default of this one.
     """
     x, y = np.asarray(cost, dtype=float), np.asarray(ranks, dtype=float)
     figure = new_figure(6.2, 3.9)
@@ -382,11 +403,18 @@ def draw_cost_quality(
     front = pareto_front(x, y)
     axes.plot(x[front], y[front], color=LIGHT.red, linewidth=1.2, linestyle="--", zorder=1)
     for i, name in enumerate(names):
-        axes.plot([x[i]], [y[i]], method_marker(name), color=method_colour(name, LIGHT), markersize=7, gid=f"point-{i}",
-                  linestyle="none")  # fmt: skip
+        axes.plot(
+            [x[i]],
+            [y[i]],
+            method_marker(name),
+            color=method_colour(name, LIGHT),
+            markersize=7,
+            gid=f"point-{i}",
+            linestyle="none",
+        )
     low, high, least, most = limits or (x.min(), x.max(), y.min(), y.max())
-    seconds, levels = _ticks_around(low, high, log=high > WIDE * low), _ticks_around(least, most)
-    axes.set_xscale("log" if high > WIDE * low else "linear")
+    seconds, levels = _ticks_around(low, high, log=high > LOG_RATIO * low), _ticks_around(least, most)
+    axes.set_xscale("log" if high > LOG_RATIO * low else "linear")
     axes.set_xticks(seconds, [_seconds(value) for value in seconds])
     axes.set_xlim(seconds[0], seconds[-1])
     axes.xaxis.set_minor_locator(NullLocator())
@@ -400,7 +428,7 @@ def draw_cost_quality(
 
 
 def _ticks_around(low: float, high: float, *, log: bool = False) -> list[float]:
-    """Return ticks of which the first is below all values and the last above them, so that the axis frames them."""
+    """Return ticks that enclose all values: the first is below them, the last above."""
     powers = np.arange(np.floor(np.log10(low)) - 1, np.ceil(np.log10(high)) + 2)
     ticks = np.sort(np.concatenate([step * 10.0**powers for step in (1, 2, 5)]))
     if not log:
@@ -412,7 +440,7 @@ def _ticks_around(low: float, high: float, *, log: bool = False) -> list[float]:
 
 
 def cost_pictures(summary: pd.DataFrame, tables: Sequence[RankTable]) -> list[tuple[str, str, Picture]]:
-    """Return average ranks against seconds per epoch with the same axes, each with its task and the label of its size.
+    """Return figures of average ranks against seconds per epoch with shared axes, with their tasks and size labels.
 
     Tables without ranks or recorded times are left out.
     """
@@ -425,7 +453,7 @@ def cost_pictures(summary: pd.DataFrame, tables: Sequence[RankTable]) -> list[tu
 
 
 def _cost_points(summary: pd.DataFrame, table: RankTable) -> list[tuple[str, float, float]]:
-    """Return methods with their seconds per epoch, the median over problems, and average ranks."""
+    """Return methods with their median seconds per epoch over problems, and their average ranks."""
     part = summary[(summary["task"] == table.task) & (summary["size"].isna() | (summary["size"] == table.size))]
     seconds = part[part["complete"] & (part["epoch"] > 0)].groupby("method")["epoch"].median()
     return [
@@ -437,8 +465,10 @@ def _cost_points(summary: pd.DataFrame, table: RankTable) -> list[tuple[str, flo
 
 def _cost_picture(table: RankTable, points: Sequence[tuple[str, float, float]], limits: Box) -> Picture:
     names, cost, ranks = (list(values) for values in zip(*points, strict=True))
-    titles = {f"point-{i}": f"{name}: average rank {rank:.2f}, {_seconds(seconds)} per epoch"
-              for i, (name, seconds, rank) in enumerate(points)}  # fmt: skip
+    titles = {
+        f"point-{i}": f"{name}: average rank {rank:.2f}, {_seconds(seconds)} per epoch"
+        for i, (name, seconds, rank) in enumerate(points)
+    }
     return Picture(
         file_name("cost", table.task, table.size),
         draw_cost_quality(cost, ranks, names=names, limits=limits),

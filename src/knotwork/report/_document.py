@@ -1,4 +1,4 @@
-"""The report: tables, figures and one HTML page from the records in a folder."""
+"""The report: tables, figures and an HTML page from the records in a folder."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -34,10 +34,10 @@ from knotwork.study._records import read_manifests
 __all__ = ["load_plans", "load_records", "make_report", "report_folder"]
 
 _MOST_GRIDS = 4
-"""Largest number of data sets with many sizes on the page; all of them are written to tables."""
+"""Maximum number of grids of sizes on the page; all of them are written as tables."""
 
 SectionMaker = Callable[[Sequence[ReportPart]], Section | None]
-"""Returns a further section of a report from its parts, or None."""
+"""Makes a further section of a report from its parts, or returns None."""
 
 
 def load_records(folder: Path) -> pd.DataFrame:
@@ -53,9 +53,9 @@ def load_records(folder: Path) -> pd.DataFrame:
     -------
     DataFrame
         One row per trained network and plan: a network that belongs to two plans has two rows, with the name of each
-        plan in the column `plan`. Of plans with the same name the latest is used. If the folder has no list of plans,
-        each network has one row, with the plan that it was trained for. Provenance that records of earlier versions do
-        not state is that of the file ``provenance.toml`` in the folder, if it exists.
+        plan in the column `plan`. If several plans have the same name, the latest is used. If the folder has no list of
+        plans, each network has one row, with the plan that it was trained for. Provenance missing from records of
+        earlier versions is read from the file ``provenance.toml`` in the folder, if it exists.
     """
     if not any((Path(folder) / "records").glob("*.parquet")):
         raise argument_error(
@@ -64,7 +64,7 @@ def load_records(folder: Path) -> pd.DataFrame:
     hashes = {content["plan"]: content["plan_hash"] for content in read_manifests(Path(folder))}
     if not hashes:
         return with_known(load_results(folder), Path(folder))
-    # The file on provenance names the plan that a network was trained for, which others may share.
+    # The provenance file refers to the plan that a network was trained for; other plans may share the network.
     known = {name: with_known(load_results(folder, plan_hash), Path(folder)) for name, plan_hash in hashes.items()}
     return pd.concat([frame.assign(plan=name) for name, frame in known.items()], ignore_index=True)
 
@@ -126,7 +126,7 @@ def make_report(
     records : DataFrame
         One row per trained network, as from `load_records` or `knotwork.study.load_results`.
     out : Path
-        The page to write; ``tables/`` and ``figures/`` are written beside it.
+        The page to write; ``tables/`` and ``figures/`` are written to the same folder.
     plan : mapping, optional
         The plan of the study, shown unchanged.
     traces : Traces, optional
@@ -190,24 +190,24 @@ def _colour_name(method: str) -> str:
 
 
 def _once(frames: list[pd.DataFrame]) -> pd.DataFrame:
-    """Return the rows of all parts without the duplicates of networks that several plans share."""
+    """Return the rows of all parts, without duplicates of networks in several plans."""
     frame = pd.concat(frames, ignore_index=True)
     return frame[frame["key"].isna() | ~frame["key"].duplicated()].reset_index(drop=True)
 
 
 def _opening(parts: Sequence[ReportPart], traces: Traces | None) -> Section:
-    """Return the main result in sentences, of which the first stands out, and the figure that shows it."""
+    """Return the main result in sentences, the first one prominent, and the figure that shows it."""
     makers = {"benchmark": _open_benchmark, "grid": _open_grid, "times": _open_times}
     for part in parts:
         sentences, picture = makers[part.kind](part) if part.kind in makers else _open_traces(part, traces)
         if sentences:
-            # Another section may show the same figure.
+            # The same figure may occur in another section, so it needs another name.
             return Section("", [*sentences, None if picture is None else replace(picture, name="opening")])
     return Section("", ["These records do not allow a comparison of methods."])
 
 
 def _open_benchmark(part: ReportPart) -> tuple[list[str], Picture | None]:
-    """Return sentences on the best methods, with few data sets on the largest difference from Std too, and a figure."""
+    """Return sentences on the best methods (for few data sets also on the largest gain over Std), and a figure."""
     sentences = lead_sentences(part.tables)
     scores = _figures.score_picture(part.summary) if sentences else None
     if scores is not None:
@@ -241,7 +241,7 @@ def _summary(main: ReportPart | None, grids: Sequence[ReportPart]) -> Section:
     """Return the results of the main benchmark and of the grids of sizes in sentences."""
     content: list[Content] = []
     if main is None:
-        content.append("No plan here compares methods over data sets, so nothing is ranked.")
+        content.append("No plan compares methods over data sets, so nothing is ranked.")
     else:
         content += _results(main)
     content += [("findings", _words.describe_grids(part.summary, wide_problems(part.summary))) for part in grids]
@@ -264,10 +264,13 @@ def _sections(parts: Sequence[ReportPart], files: ReportFiles, traces: Traces | 
         ("", section)
         for part in benchmarks[:1]
         for section in (
-            _rank_section(part), _backbone_section(part), _size_section(part), _score_section(part),
+            _rank_section(part),
+            _backbone_section(part),
+            _size_section(part),
+            _score_section(part),
             _cost_section(part, traces, times),
         )
-    ]  # fmt: skip
+    ]
     others = [("", _grid_section(part, f"grid-{i}")) for i, part in enumerate(grids, 1)]
     others += [(f"{part.title}_", _time_section(part, f"times-{i}")) for i, part in enumerate(times, 1)]
     if traces is not None:
@@ -276,9 +279,9 @@ def _sections(parts: Sequence[ReportPart], files: ReportFiles, traces: Traces | 
         (f"{part.title}_", _extra_section(part, f"extra-{i}", set(benchmarks[0].frame["key"].dropna())))
         for i, part in enumerate(benchmarks[1:], 1)
     ]
-    # A printed brief has the sections of the main benchmark only, if there is one.
+    # The printed short version has only the sections of the main benchmark, if there is one.
     sections += [(prefix, replace(section, folded=bool(benchmarks))) for prefix, section in others]
-    # Tables of several parts have the same names: files of other than the main parts have their plans as a prefix.
+    # Parts have tables of the same names: files of parts other than the main one have their plans as a prefix.
     return [files.prefixed(prefix).section(section) for prefix, section in sections if section is not None]
 
 
@@ -300,7 +303,7 @@ def _rank_section(part: ReportPart) -> Section | None:
 
 
 def _task_ranks(part: ReportPart, *, named: bool = False) -> list[Section]:
-    """Return the diagrams of all sizes with the average ranks beside them, for each task with ranks."""
+    """Return the diagrams of all sizes with average ranks next to them, for each task with ranks."""
     sections: list[Section] = []
     for task, tables in _ranked(part).items():
         left: list[Content] = []
@@ -318,15 +321,16 @@ def _task_ranks(part: ReportPart, *, named: bool = False) -> list[Section]:
 
 
 def _ranked(part: ReportPart) -> dict[str, list[RankTable]]:
-    """Return the tables with ranks by task, without tasks that have none."""
+    """Return the tables with ranks by task; tasks without ranks are omitted."""
     by_task = {task: [table for table in part.tables if table.task == task and table.has_ranks] for task in TASKS}
     return {task: tables for task, tables in by_task.items() if tables}
 
 
 def _backbone_section(part: ReportPart) -> Section | None:
-    """Return heatmaps by backbone and size, and the recommendations; None without any."""
-    heatmaps = {of: [_figures.heatmap_picture(part.summary, task, of=of) for task in _ranked(part)] for of in
-                ("rank", "score")}  # fmt: skip
+    """Return heatmaps by backbone and size, and the recommendations; None if there are none."""
+    heatmaps = {
+        of: [_figures.heatmap_picture(part.summary, task, of=of) for task in _ranked(part)] for of in ("rank", "score")
+    }
     content: list[Content] = [picture for picture in heatmaps["rank"] if picture is not None]
     scores = [picture for picture in heatmaps["score"] if picture is not None]
     content += [Section("Mean scores by backbone", scores, folded=True)] if scores else []
@@ -336,7 +340,7 @@ def _backbone_section(part: ReportPart) -> Section | None:
 
 
 def _size_section(part: ReportPart) -> Section | None:
-    """Return average ranks by size, and scores by size of data sets with many sizes; None without any."""
+    """Return average ranks by size, and scores by size for data sets with many sizes; None if there are none."""
     curves = [_figures.size_picture([table for table in part.tables if table.task == task]) for task in TASKS]
     grids, files = _grids(part.summary)
     content = [picture for picture in curves if picture is not None] + grids
@@ -344,7 +348,7 @@ def _size_section(part: ReportPart) -> Section | None:
 
 
 def _grids(summary: pd.DataFrame) -> tuple[list[Content], list[ReportTable]]:
-    """Return scores by size of the data sets and networks with many sizes, and the tables that are only written."""
+    """Return scores by size for data sets with many sizes, and the tables that are only written to files."""
     content: list[Content] = []
     tables = []
     for dataset, network in wide_problems(summary):
@@ -363,7 +367,7 @@ def _folded(table: ReportTable, title: str = "") -> Section:
 
 
 def _score_section(part: ReportPart) -> Section:
-    """Return the table of scores, which readers can sort and filter."""
+    """Return the table of scores, which can be sorted and filtered."""
     table = _tables.browse_table(part.summary)
     metrics = [_tables.metric_table(part.frame, task) for task in TASKS]
     kept = [each for each in metrics if each.rows]
@@ -381,7 +385,7 @@ def _score_tables(part: ReportPart) -> list[ReportTable]:
 
 
 def _cost_section(part: ReportPart, traces: Traces | None, times: Sequence[ReportPart]) -> Section:
-    """Return cost against quality, learning curves, times, and parameters."""
+    """Return cost versus quality, learning curves, times, and parameters."""
     stacked = part.frame["together"].astype(object).eq(True)
     costs = _costs.cost_pictures(part.summary, part.tables)
     learning = (
@@ -402,7 +406,7 @@ def _cost_section(part: ReportPart, traces: Traces | None, times: Sequence[Repor
 
 
 def _stack_note(times: Sequence[ReportPart]) -> Markup:
-    """Return a note on the times of stacks, with a link to those of networks that were trained alone."""
+    """Return a note on the times of stacks, with a link to the times of networks that were trained alone."""
     note = Markup(
         "<p>Networks were trained in stacks, whose members share the time of an epoch in equal parts: times differ "
         "between methods by the stacks they were in, not by what an epoch of each costs.{}</p>"
@@ -424,7 +428,7 @@ def _datasets(part: ReportPart) -> str:
 
 
 def _origin(part: ReportPart) -> str:
-    """Return the plans of a part, which readers find in files and commands."""
+    """Return the plans of a part, by the names used in files and commands."""
     return f"Plan{'s' if len(part.plans) > 1 else ''}: {part.title}. {len(part.frame):,} networks."
 
 
@@ -443,7 +447,7 @@ def _trace_section(part: ReportPart, traces: Traces, name: str) -> Section:
 
 
 def _time_section(part: ReportPart, name: str) -> Section:
-    """Return the networks that were trained alone to measure times, and the same ones in stacks."""
+    """Return the times of networks that were trained alone, and of the same networks in stacks."""
     pairs = _costs.ratios_of(part.frame)
     alone = part.frame[part.frame["together"].astype(object).ne(True)]
     folds = [summarise_folds(rows) for _, rows in alone.groupby("fold")]
@@ -465,7 +469,7 @@ def _time_section(part: ReportPart, name: str) -> Section:
 
 
 def _extra_section(part: ReportPart, name: str, ranked: set[str]) -> Section:
-    """Return results, ranks and scores of a benchmark beside the main one, which has the networks of keys `ranked`."""
+    """Return results, ranks and scores of a further benchmark; the main one has the networks with the keys `ranked`."""
     n_shared = int(part.frame["key"].isin(ranked).sum())
     shared = f"{n_shared:,} of them are part of the main ranks as well, {len(part.frame) - n_shared:,} are not."
     content = [
@@ -476,8 +480,9 @@ def _extra_section(part: ReportPart, name: str, ranked: set[str]) -> Section:
         *_task_ranks(part),
         _folded(_tables.browse_table(part.summary)),
     ]
-    pictures = [_figures.heatmap_picture(part.summary, task, of=of) for task in _ranked(part)
-                for of in ("rank", "score")]  # fmt: skip
+    pictures = [
+        _figures.heatmap_picture(part.summary, task, of=of) for task in _ranked(part) for of in ("rank", "score")
+    ]
     heatmaps = [picture for picture in pictures if picture is not None]
     networks = sorted(part.frame["network"].unique())
     shown = networks if len(networks) <= 2 else sorted(part.frame["backbone"].unique())

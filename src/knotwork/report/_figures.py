@@ -1,8 +1,7 @@
-"""Figures of a report: drawn from arrays, and from records with captions, descriptions and tooltips."""
+"""Figures of a report: drawn from arrays; and from records, with captions, descriptions and tooltips."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -16,10 +15,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
-from knotwork._checks import argument_error
 from knotwork.encoders import METHOD_TABLE
 from knotwork.encoders._names import EncodingName
-from knotwork.report._aggregate import LEVEL, SCORES, RankTable, file_name, in_order, rank_table, sizes_of
+from knotwork.report._aggregate import LEVEL, SCORES, RankTable, file_name, in_order, of_size, rank_table, sizes_of
 from knotwork.report._cd_diagram import draw_cd_diagram
 from knotwork.report._page import Picture
 from knotwork.report._style import (
@@ -30,40 +28,43 @@ from knotwork.report._style import (
     method_marker,
     new_figure,
     new_panels,
-    settle_layout,
+    panel_title,
 )
 from knotwork.report._tables import MISSING, grid_name
 
-__all__ = ["LearningCurve", "RankPair", "ScorePanel", "SizeCurve", "cd_pictures", "draw_agreement", "draw_heatmap",
-           "draw_knot_trajectories", "draw_learning_curves", "draw_score_dots", "draw_size_curves", "grid_picture",
-           "heatmap_picture", "label_points", "of_size", "panel_title", "score_picture", "size_picture"]  # fmt: skip
+__all__ = [
+    "LearningCurve",
+    "ScorePanel",
+    "SizeCurve",
+    "cd_pictures",
+    "draw_heatmap",
+    "draw_knot_trajectories",
+    "draw_learning_curves",
+    "draw_score_dots",
+    "draw_size_curves",
+    "grid_picture",
+    "heatmap_picture",
+    "score_picture",
+    "size_picture",
+]
 
 Floats = npt.NDArray[np.float64]
-Box = tuple[float, float, float, float]
 
 _CELL = 0.62, 0.34
 """Width and height of a cell of a heatmap, in inches."""
 
 _CD_WIDTH = 5.8
-"""Width in inches of a critical difference diagram, two of which a page shows side by side."""
+"""Width in inches of a critical difference diagram; a page shows two side by side."""
 
-_MOST_PANELS = 6
-"""Largest number of panels of scores; with more, a table is easier to read."""
+_MAX_SCORE_PANELS = 6
+"""Maximum number of panels of scores; beyond that, a table is easier to read."""
 
 _STYLES: dict[str, Literal["--", ":", "-."]] = {"Std": "--", "MinMax": ":", "PLE-Adaptive": "-."}
-"""Line styles of methods without a size, or whose size is not chosen."""
-
-_SHIFTS = [(dx, dy) for dy in (0, 8, -8, 15, -15, 22, -22) for dx in (6, -6)]
-"""Offsets of a name from its point, in points, the preferred ones first."""
-
-
-def panel_title(axes: Axes, text: str) -> None:
-    """Write the title of a panel."""
-    axes.set_title(text, fontsize=9.5, loc="left", color=LIGHT.ink)
+"""Line styles of methods without a size, or with a size that is not chosen."""
 
 
 def cd_pictures(table: RankTable) -> list[Picture]:
-    """Return the diagram of a table over problems with Nemenyi's test, and that over data sets with signed-rank tests.
+    """Return the diagrams of a table: over problems with Nemenyi's test, and over data sets with signed-rank tests.
 
     The second is left out for a single data set.
     """
@@ -76,7 +77,7 @@ def cd_pictures(table: RankTable) -> list[Picture]:
     pictures = [_cd_picture(table, "cd", (problems, caption, note), ranks=table.ranks, cd=table.cd)]
     if table.has_tests:
         sets = f"{table.label}: {len(table.datasets)} data sets, signed ranks"
-        caption = f"{sets}. Each bar joins methods, marked by dots, of which no two differ (Holm, {LEVEL})."
+        caption = f"{sets}. Each bar joins methods, marked by dots, without significant differences (Holm, {LEVEL})."
         named = [", ".join(table.methods[i] for i in group) for group in table.groups]
         note = f"Groups without significant differences: {'; '.join(named) or 'none'}."
         texts = sets, caption, note
@@ -93,7 +94,7 @@ def _cd_picture(
     cd: float | None = None,
     groups: Sequence[Sequence[int]] | None = None,
 ) -> Picture:
-    """Return a critical difference diagram, wide and for a phone; `texts` are title, caption and a note for readers."""
+    """Return a critical difference diagram, wide and for phones; `texts` are title, caption and a note."""
     title, caption, note = texts
     order = np.argsort(ranks, kind="stable").tolist()
     members = table.problem_groups if groups is None else groups
@@ -113,8 +114,8 @@ def _cd_picture(
 
 
 def _name_parts(axes: Axes, order: list[int], n_groups: int) -> None:
-    """Give names and lines of a diagram the group ids ``method-PLACE``, and its bars ``group-NUMBER``."""
-    # Names are drawn at the left from the best on, then at the right from the worst on; bars from left to right.
+    """Set the group ids of names and lines of a diagram to ``method-PLACE``, and of its bars to ``group-NUMBER``."""
+    # Names are drawn on the left starting with the best, then on the right starting with the worst; bars left to right.
     half = (len(order) + 1) // 2
     methods = [f"method-{place}" for place in (*order[:half], *order[half:][::-1])]
     groups = [f"group-{i}" for i in range(n_groups)]
@@ -133,9 +134,9 @@ def draw_heatmap(
     digits: int = 1,
     groups: Sequence[str] | None = None,
 ) -> Figure:
-    """Draw a table of numbers as coloured cells, the best dark blue, with the numbers, the best of a row in bold.
+    """Draw a table of numbers as coloured cells, the best ones dark blue, the best of each row in bold.
 
-    Missing numbers are NaN and shown as blank cells with a dash. If all numbers are equal, all cells have the same
+    Missing numbers are NaN and shown as a dash in a blank cell. If all numbers are equal, all cells have the same
     colour. `groups` has a heading for each row, written once above consecutive rows. Cells have the group id
     ``cell-ROW-COLUMN``.
     """
@@ -144,9 +145,10 @@ def draw_heatmap(
     left = 0.4 + 0.085 * max(len(name) for name in rows)
     size = (left + _CELL[0] * len(columns) + 0.65, 0.85 + _CELL[1] * height + 0.05)
     figure = new_figure(*size)
-    figure.set_layout_engine(None)  # cells have a size of their own
-    axes = figure.add_axes((left / size[0], 0.05 / size[1], _CELL[0] * len(columns) / size[0],
-                            _CELL[1] * height / size[1]))  # fmt: skip
+    figure.set_layout_engine(None)  # cells have a fixed size
+    axes = figure.add_axes(
+        (left / size[0], 0.05 / size[1], _CELL[0] * len(columns) / size[0], _CELL[1] * height / size[1])
+    )
     clean_axes(axes, LIGHT)
     axes.set(xlim=(0, len(columns)), ylim=(height, 0))
     axes.spines[:].set_visible(False)
@@ -159,8 +161,17 @@ def draw_heatmap(
             axes.add_patch(Rectangle((j, y), 0.97, 0.94, facecolor=fill, edgecolor="none", gid=gid))
             ink = _ink(fill) if np.isfinite(table[i, j]) else LIGHT.muted
             text = f"{table[i, j]:.{digits}f}" if np.isfinite(table[i, j]) else MISSING
-            axes.text(j + 0.485, y + 0.5, text, ha="center", va="center", fontsize=8.5, color=ink, gid=f"{gid}-text",
-                      fontweight="bold" if shares[i, j] == best[i] else "normal")  # fmt: skip
+            axes.text(
+                j + 0.485,
+                y + 0.5,
+                text,
+                ha="center",
+                va="center",
+                fontsize=8.5,
+                color=ink,
+                gid=f"{gid}-text",
+                fontweight="bold" if shares[i, j] == best[i] else "normal",
+            )
     for y, head in heads:
         axes.text(0, y + 0.6, head, ha="left", va="center", fontsize=9, color=LIGHT.ink, fontweight="bold")
     axes.set_xticks(np.arange(len(columns)) + 0.485, columns, rotation=35, ha="left", rotation_mode="anchor")
@@ -171,7 +182,7 @@ def draw_heatmap(
 
 
 def _places(groups: list[str]) -> tuple[list[float], list[tuple[float, str]], float]:
-    """Return the tops of the rows, the headings with their tops, and the total height, in rows."""
+    """Return the tops of the rows, the headings with their tops, and the total height, all in units of rows."""
     places, heads, y = [], [], 0.0
     for i, group in enumerate(groups):
         if group and (i == 0 or group != groups[i - 1]):
@@ -196,9 +207,9 @@ def _colour(share: float) -> str:
 
 
 def _ink(fill: str) -> str:
-    """Return black or white, whichever is readable on `fill`."""
+    """Return black or white, whichever has more contrast to `fill`."""
     channels = np.array(to_rgb(fill))
-    # Relative luminance as defined by WCAG; 0.18 is where black and white have the same contrast.
+    # Relative luminance as defined by WCAG; at 0.18 black and white have equal contrast.
     linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
     return "#000000" if linear @ [0.2126, 0.7152, 0.0722] > 0.18 else "#fefefe"
 
@@ -233,17 +244,21 @@ def heatmap_picture(summary: pd.DataFrame, task: str, *, of: str = "rank") -> Pi
     uneven = len({len(table.problems) for _, table in tables}) > 1
     rows = [f"{network} ({len(table.problems)})" if uneven else network for network, table in tables]
     figure = draw_heatmap(values, rows, columns=methods, lower_is_better=lower, digits=digits, groups=groups)
-    best = [f"{network}, {table.label}: {methods[int((np.nanargmin if lower else np.nanargmax)(values[i]))]}"
-            for i, (network, table) in enumerate(tables)]  # fmt: skip
+    best = [
+        f"{network}, {table.label}: {methods[int((np.nanargmin if lower else np.nanargmax)(values[i]))]}"
+        for i, (network, table) in enumerate(tables)
+    ]
     direction = "lower is better" if lower else "higher is better"
     return Picture(
-        f"heatmap_{task}" if of == "rank" else f"heatmap_scores_{task}", figure,
+        f"heatmap_{task}" if of == "rank" else f"heatmap_scores_{task}",
+        figure,
         f"{task.capitalize()}: {what} over data sets, within backbone and size ({direction}); the best of each row in "
         "bold."
         + (" In brackets: number of data sets; rows with different data sets are not comparable." if uneven else ""),
-        f"Heatmap of {what}, {task}, backbone and size against method. Best of each row: {'; '.join(best)}.", titles,
+        f"Heatmap of {what}, {task}, backbone and size against method. Best of each row: {'; '.join(best)}.",
+        titles,
         methods=marks,
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,7 +302,7 @@ def draw_score_dots(panels: Sequence[ScorePanel]) -> Figure:
 
 
 def score_picture(summary: pd.DataFrame) -> Picture | None:
-    """Return the scores of each data set, network and size with standard deviations; None for too many panels."""
+    """Return the scores of each data set, network and size with standard deviations; None if panels are too many."""
     part = summary[summary["n"] > 0]
     panels = []
     for task, metric in SCORES.items():
@@ -300,19 +315,29 @@ def score_picture(summary: pd.DataFrame) -> Picture | None:
                 title = f"{dataset}, {network}{of_size(size)}"
                 mean, sd = rows["mean"].to_numpy(dtype=float), rows["sd"].fillna(0).to_numpy(dtype=float)
                 panels.append(ScorePanel(title, metric.label, list(rows.index), mean, sd, metric.lower_is_better))
-    if not 0 < len(panels) <= _MOST_PANELS:
+    if not 0 < len(panels) <= _MAX_SCORE_PANELS:
         return None
-    best = [f"{panel.title}: best mean {panel.label} {panel.methods[panel.best]}, {panel.mean[panel.best]:.4f}"
-            for panel in panels]  # fmt: skip
+    best = [
+        f"{panel.title}: best mean {panel.label} {panel.methods[panel.best]}, {panel.mean[panel.best]:.4f}"
+        for panel in panels
+    ]
     return Picture(
-        "score_dots", draw_score_dots(panels),
+        "score_dots",
+        draw_score_dots(panels),
         "Mean over folds and one standard deviation; the best mean is filled.",
         f"Scores by data set. {'; '.join(best)}.",
-        {f"dot-{p}-{i}": f"{method}, {panel.title}: {panel.label} {panel.mean[i]:.4f} ± {panel.sd[i]:.4f}"
-         for p, panel in enumerate(panels) for i, method in enumerate(panel.methods)},
-        methods={f"dot-{p}-{i}{part}": method for p, panel in enumerate(panels)
-                 for i, method in enumerate(panel.methods) for part in ("", "-sd")},
-    )  # fmt: skip
+        {
+            f"dot-{p}-{i}": f"{method}, {panel.title}: {panel.label} {panel.mean[i]:.4f} ± {panel.sd[i]:.4f}"
+            for p, panel in enumerate(panels)
+            for i, method in enumerate(panel.methods)
+        },
+        methods={
+            f"dot-{p}-{i}{part}": method
+            for p, panel in enumerate(panels)
+            for i, method in enumerate(panel.methods)
+            for part in ("", "-sd")
+        },
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -330,7 +355,7 @@ class SizeCurve:
 
 
 def draw_size_curves(curves: Sequence[SizeCurve], *, ylabel: str) -> Figure:
-    """Draw quality against size with bands, a panel per placement; PLE and horizontal lines are in every panel.
+    """Plot quality against size with bands, a panel per placement; PLE and horizontal lines are in every panel.
 
     The curves of a method have the group id ``curve-INDEX``.
     """
@@ -358,15 +383,22 @@ def _knots(method: str) -> str:
 
 
 def _legend(figure: Figure, curves: "Sequence[SizeCurve | LearningCurve]") -> None:
-    """Add a legend of families, and of methods whose size is not chosen, above the panels."""
+    """Add a legend above the panels, of families and of methods whose size is not chosen."""
     methods = [curve.method for curve in curves]
     handles = {method if method in _STYLES else EncodingName.parse(method).family: _line(method) for method in methods}
-    figure.legend(handles.values(), handles.keys(), loc="outside upper right", ncols=len(handles), fontsize=8.5,
-                  frameon=False, labelcolor=LIGHT.ink)  # fmt: skip
+    figure.legend(
+        handles.values(),
+        handles.keys(),
+        loc="outside upper right",
+        ncols=len(handles),
+        fontsize=8.5,
+        frameon=False,
+        labelcolor=LIGHT.ink,
+    )
 
 
 def _is_level(curve: SizeCurve) -> bool:
-    """Return whether the size of a method is not chosen, so that it belongs to every panel."""
+    """Return whether a method is in every panel, because its size is not chosen."""
     return curve.method in _STYLES or len(curve.sizes) == 0
 
 
@@ -393,8 +425,16 @@ def _draw_curve(axes: Axes, curve: SizeCurve, *, gid: str) -> None:
         axes.axhline(float(curve.mean[0]), color=colour, linewidth=1.2, linestyle=style, gid=gid)
         return
     axes.fill_between(curve.sizes, curve.low, curve.high, color=colour, alpha=0.16, linewidth=0, gid=gid)
-    axes.plot(curve.sizes, curve.mean, color=colour, linewidth=1.6, linestyle=style, marker=method_marker(curve.method),
-              markersize=4, gid=gid)  # fmt: skip
+    axes.plot(
+        curve.sizes,
+        curve.mean,
+        color=colour,
+        linewidth=1.6,
+        linestyle=style,
+        marker=method_marker(curve.method),
+        markersize=4,
+        gid=gid,
+    )
     axes.set_xticks(curve.sizes if len(curve.sizes) <= 6 else curve.sizes[1::2])
 
 
@@ -415,11 +455,14 @@ def size_picture(tables: Sequence[RankTable]) -> Picture | None:
     task = tables[0].task
     titles, methods = _curve_texts(curves, digits=2)
     return Picture(
-        f"sizes_{task}", figure,
+        f"sizes_{task}",
+        figure,
         f"{task.capitalize()}: average rank by size, with bootstrap intervals of 95 %. Ranks compare methods of one "
         "size; a method whose scores stay the same changes its rank when others improve.",
-        f"Average rank by size, {task}. {'; '.join(titles.values())}.", titles, methods=methods,
-    )  # fmt: skip
+        f"Average rank by size, {task}. {'; '.join(titles.values())}.",
+        titles,
+        methods=methods,
+    )
 
 
 def grid_picture(summary: pd.DataFrame, dataset: str, *, network: str) -> Picture | None:
@@ -458,7 +501,7 @@ class LearningCurve:
 
 
 def draw_learning_curves(curves: Sequence[LearningCurve], *, ylabel: str) -> Figure:
-    """Draw losses and validation scores of networks by epoch, with a mark at the best epoch.
+    """Plot losses and validation scores of networks by epoch, with a marker at the best epoch.
 
     The curves of a network have the group id ``curve-INDEX``, its mark ``best-INDEX``.
     """
@@ -478,19 +521,25 @@ def draw_learning_curves(curves: Sequence[LearningCurve], *, ylabel: str) -> Fig
         style = _STYLES.get(curve.method, "-")
         for axes, values in ((left, curve.loss), (right, curve.score)):
             axes.plot(epochs, values, color=colour, linewidth=1.1, linestyle=style, alpha=0.85, gid=f"curve-{i}")
-        right.plot([curve.best], [curve.score[curve.best - 1]], method_marker(curve.method), color=colour, markersize=5,
-                   gid=f"best-{i}")  # fmt: skip
+        right.plot(
+            [curve.best],
+            [curve.score[curve.best - 1]],
+            method_marker(curve.method),
+            color=colour,
+            markersize=5,
+            gid=f"best-{i}",
+        )
     _legend(figure, curves)
     return figure
 
 
 def draw_knot_trajectories(knots: Mapping[str, Floats], *, warm_up: int = 0) -> Figure:
-    """Draw how far the knots of one feature are from their start by epoch, a panel per setting, three in a row.
+    """Plot the distance of the knots of one feature from their start by epoch, a panel per setting, three in a row.
 
     `knots` maps titles of panels to positions of shape (n_epochs, n_knots). The first `warm_up` epochs, in which knots
-    are fixed, are shaded. Knots have the group id ``knot-PANEL-KNOT``, and the same colour in all panels.
+    are fixed, are shaded. A knot has the group id ``knot-PANEL-KNOT`` and the same colour in all panels.
     """
-    colours = [LIGHT.blue, LIGHT.orange, LIGHT.green, LIGHT.pink, LIGHT.red, LIGHT.grey]
+    colours = LIGHT.data_colours
     figure, grid = new_panels(len(knots), (0.5, 0.6), size=(3.2, 2.4), share=True)
     for p, (axes, (name, values)) in enumerate(zip(grid, knots.items(), strict=True)):
         axes.axhline(0, color=LIGHT.muted, linewidth=0.8, zorder=1)
@@ -502,131 +551,21 @@ def draw_knot_trajectories(knots: Mapping[str, Floats], *, warm_up: int = 0) -> 
         panel_title(axes, name)
     starts = next(iter(knots.values()))[0]
     handles = [Line2D([], [], color=colours[k % len(colours)]) for k in range(len(starts))]
-    figure.legend(handles, [f"{start:.3g}" for start in starts], title="start of the knot", ncols=min(len(starts), 8),
-                  loc="outside upper left", fontsize=8, title_fontsize=8, frameon=False, labelcolor=LIGHT.ink,
-                  alignment="left").get_title().set_color(LIGHT.ink)  # fmt: skip
+    figure.legend(
+        handles,
+        [f"{start:.3g}" for start in starts],
+        title="start of the knot",
+        ncols=min(len(starts), 8),
+        loc="outside upper left",
+        fontsize=8,
+        title_fontsize=8,
+        frameon=False,
+        labelcolor=LIGHT.ink,
+        alignment="left",
+    ).get_title().set_color(LIGHT.ink)
     figure.supxlabel("epoch", fontsize=9.5, color=LIGHT.ink)
     figure.supylabel("distance from the start", fontsize=9.5, color=LIGHT.ink)
     return figure
-
-
-def of_size(size: int | None) -> str:
-    """Return the label of a size after other words, empty for None."""
-    return "" if size is None else f", size {size}"
-
-
-@dataclass(frozen=True, eq=False)
-class RankPair:
-    """Average ranks of the same methods in two studies.
-
-    Parameters
-    ----------
-    title : str
-        Title of the panel.
-    methods : list of str
-        Names of the methods.
-    ours, theirs : ndarray of shape (n_methods,)
-        Average ranks in the two studies.
-    """
-
-    title: str
-    methods: list[str]
-    ours: Floats
-    theirs: Floats
-
-
-def draw_agreement(pairs: Sequence[RankPair], *, ours: str, theirs: str) -> Figure:
-    """Draw the average ranks of one study against those of another, three panels in a row.
-
-    On the dashed line both are the same.
-
-    Parameters
-    ----------
-    pairs : sequence of RankPair
-        A panel for each, at least one. Points have the group id ``point-PANEL-INDEX``.
-    ours, theirs : str
-        Labels of the vertical and of the horizontal axis.
-
-    Returns
-    -------
-    Figure
-        A matplotlib figure with a light background, not shown and not saved.
-
-    Examples
-    --------
-    >>> pair = RankPair("size 7", ["Std", "PLE"], np.array([2.0, 1.0]), np.array([1.8, 1.2]))
-    >>> len(draw_agreement([pair], ours="ours", theirs="theirs").axes)
-    1
-    """
-    if not pairs:
-        raise argument_error("pairs", "hold at least one pair", list(pairs))
-    figure, grid = new_panels(len(pairs), (0.5, 0.3), size=(3.25, 3.2))
-    for place, (axes, pair) in enumerate(zip(grid, pairs, strict=True)):
-        _draw_pair(axes, pair, place=place)
-    figure.supxlabel(theirs, fontsize=9.5, color=LIGHT.ink)
-    figure.supylabel(ours, fontsize=9.5, color=LIGHT.ink)
-    for axes, pair in zip(grid, pairs, strict=True):
-        points = list(zip(pair.theirs.tolist(), pair.ours.tolist(), strict=True))
-        label_points(axes, pair.methods, points=points, size=7)
-    return figure
-
-
-def _draw_pair(axes: Axes, pair: RankPair, *, place: int) -> None:
-    both = np.concatenate([pair.ours, pair.theirs])
-    ends = np.array([both.min() - 0.7, both.max() + 1.2])
-    axes.plot(ends, ends, color=LIGHT.muted, linewidth=0.9, linestyle="--", zorder=1)
-    for i, method in enumerate(pair.methods):
-        axes.plot([pair.theirs[i]], [pair.ours[i]], method_marker(method), color=method_colour(method, LIGHT),
-                  markersize=5.5, linestyle="none", gid=f"point-{place}-{i}")  # fmt: skip
-    axes.set(xlim=ends, ylim=ends)
-    axes.set_aspect("equal")
-    panel_title(axes, pair.title)
-
-
-def label_points(
-    axes: Axes,
-    names: list[str],
-    *,
-    points: list[tuple[float, float]],
-    size: float = 8,
-    lines: Sequence[list[tuple[float, float]]] = (),
-) -> None:
-    """Write each name beside its point, where it overlaps the fewest names, points and lines through points.
-
-    The limits of the axes must be final. Names far from their points are connected to them by a thin line. Positions
-    are tried in a fixed order, so that the same figure always has the same labels.
-    """
-    figure: Figure = axes.get_figure(root=True)  # type: ignore[assignment]
-    settle_layout(figure)
-    scale = figure.dpi / 72
-    centres = [axes.transData.transform(point) for point in points]
-    taken: list[Box] = [(x - 4, y - 4, x + 4, y + 4) for x, y in centres]
-    for corners in ([axes.transData.transform(point) for point in joined] for joined in lines):
-        for start, end in pairwise(corners):
-            steps = np.linspace(start, end, 2 + int(np.hypot(*(end - start)) / 6))
-            taken += [(x - 2, y - 2, x + 2, y + 2) for x, y in steps.tolist()]
-    frame = axes.get_window_extent()
-    for name, point, (x, y) in zip(names, points, centres, strict=True):
-        width, height = 0.62 * size * len(name) * scale, 1.1 * size * scale
-        boxes = [_box(x + dx * scale, y + dy * scale, width=width, height=height, right=dx > 0) for dx, dy in _SHIFTS]
-        outside = [box[0] < frame.x0 or box[2] > frame.x1 + 6 * scale for box in boxes]
-        best = min(range(len(boxes)), key=lambda k: (_hidden(boxes[k], taken) + outside[k], k))
-        taken.append(boxes[best])
-        dx, dy = _SHIFTS[best]
-        colour = axes.xaxis.label.get_color()
-        line = {"arrowstyle": "-", "color": axes.spines["left"].get_edgecolor(), "linewidth": 0.5, "shrinkB": 3}
-        axes.annotate(name, point, xytext=(dx, dy), textcoords="offset points", ha="left" if dx > 0 else "right",
-                      va="center", fontsize=size, color=colour, annotation_clip=False,
-                      arrowprops=line if abs(dy) > 10 else None)  # fmt: skip
-
-
-def _box(x: float, y: float, *, width: float, height: float, right: bool) -> Box:
-    left = x if right else x - width
-    return left, y - height / 2, left + width, y + height / 2
-
-
-def _hidden(box: Box, others: list[Box]) -> int:
-    return sum(box[0] < o[2] and o[0] < box[2] and box[1] < o[3] and o[1] < box[3] for o in others)
 
 
 def _listed(names: Sequence[str], values: Sequence[float], digits: int = 2) -> str:

@@ -22,7 +22,7 @@ __all__ = [
     "draw_features",
     "draw_fits",
     "draw_scatter",
-]  # fmt: skip
+]
 
 PANELS = {
     "PLE": "piecewise-linear ramps, edges at splits of a tree",
@@ -99,7 +99,7 @@ def draw_features(encoder: Any, values: npt.ArrayLike, *, names: list[str], dark
 
 
 def _draw_feature(axes: Axes, encoder: Any, values: Floats, *, feature: int, theme: Theme) -> None:
-    """Draw the functions of one feature, with its knots and the histogram of its values."""
+    """Draw the functions of one feature, its knots and the histogram of its values."""
     low, high = encoder.domain_[feature]
     grid = np.tile(np.nanmean(values, axis=0), (601, 1))
     grid[:, feature] = np.linspace(low, high, 601)
@@ -111,7 +111,7 @@ def _draw_feature(axes: Axes, encoder: Any, values: Floats, *, feature: int, the
     axes.stairs(heights, edges, fill=True, color=theme.line, zorder=0, gid="histogram")
     for knot in encoder.knots_[feature]:
         axes.axvline(knot, color=theme.muted, linewidth=0.8, linestyle=(0, (3, 3)), zorder=1, gid="knot")
-    colours = [theme.blue, theme.orange, theme.green, theme.pink, theme.red, theme.grey]
+    colours = theme.data_colours
     for index, curve in enumerate(curves.T):
         axes.plot(grid[:, feature], curve, color=colours[index % len(colours)], linewidth=1.6, gid="function")
     axes.set_xlim(low, high)
@@ -119,9 +119,9 @@ def _draw_feature(axes: Axes, encoder: Any, values: Floats, *, feature: int, the
 
 
 def draw_encoded_value(values: npt.ArrayLike, x: float = 0.58, *, size: int = 6, dark: bool = False) -> Figure:
-    """Draw one value after scaling, and encoded by every registered family with equally spaced knots.
+    """Draw one value, scaled and encoded by each registered family with equally spaced knots.
 
-    Each family has its functions with the value marked on them, and beside it the encoded coordinates as bars.
+    For each family, its functions are drawn with the value marked, next to the encoded coordinates as bars.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def draw_encoded_value(values: npt.ArrayLike, x: float = 0.58, *, size: int = 6,
     x : float, default=0.58
         The value.
     size : int, default=6
-        Coordinates of each family.
+        Number of coordinates of each family.
     dark : bool, default=False
         Whether to draw for a dark background.
     """
@@ -219,14 +219,14 @@ class FittedCurve:
 
 @dataclass(frozen=True, eq=False)
 class FitPanel:
-    """One problem with its fits.
+    """One learning problem with its fits.
 
     Parameters
     ----------
     title, ylabel : str
         Title, and label of the vertical axis.
     grid, truth : ndarray of shape (n_grid,)
-        Points at which curves are evaluated, and the true curve there.
+        Points at which curves are evaluated, and the values of the true curve.
     x, y : ndarray of shape (n,)
         The data that the curves are fitted to.
     fits : list of FittedCurve
@@ -243,7 +243,7 @@ class FitPanel:
 
 
 def draw_fits(panels: Sequence[FitPanel], *, edges: npt.ArrayLike = (), dark: bool = False) -> Figure:
-    """Draw fitted curves over the true one and the data, a row for each problem and a column for each fit.
+    """Draw fitted curves with the true curve and the data, a row per problem and a column per fit.
 
     Parameters
     ----------
@@ -271,8 +271,12 @@ def draw_fits(panels: Sequence[FitPanel], *, edges: npt.ArrayLike = (), dark: bo
             axes.plot(panel.x, panel.y, ".", color=theme.muted, markersize=2, alpha=0.25, rasterized=True, zorder=1)
             axes.plot(panel.grid, panel.truth, color=theme.ink, linewidth=1.2, linestyle="--", zorder=2, label="truth")
             axes.plot(panel.grid, fit.curve, color=colour, linewidth=2, zorder=3, label=fit.name, gid="fit")
-            axes.set_title(f"{panel.title}: {fit.name}" + (f", {fit.note}" if fit.note else ""), fontsize=9.5,
-                           loc="left", color=theme.ink)  # fmt: skip
+            axes.set_title(
+                f"{panel.title}: {fit.name}" + (f", {fit.note}" if fit.note else ""),
+                fontsize=9.5,
+                loc="left",
+                color=theme.ink,
+            )
         row[0].set_ylabel(panel.ylabel, fontsize=9)
     for axes in grid[-1]:
         axes.set_xlabel("x", fontsize=9)
@@ -280,7 +284,7 @@ def draw_fits(panels: Sequence[FitPanel], *, edges: npt.ArrayLike = (), dark: bo
 
 
 def draw_scatter(x: npt.ArrayLike, y: npt.ArrayLike, *, xlabel: str, ylabel: str, dark: bool = False) -> Figure:
-    """Draw a target against a feature, with the histogram of the feature below.
+    """Plot a target against a feature, with the histogram of the feature below.
 
     Parameters
     ----------

@@ -20,9 +20,9 @@ Floats = npt.NDArray[np.float64]
 
 
 def lead_sentences(tables: Sequence[RankTable]) -> list[str]:
-    """Return a sentence on who has the best average ranks at which size, and one on whether that is significant.
+    """Return a sentence on the methods with the best average ranks by size, and one on significance.
 
-    Over several sizes, methods are named by their families. Empty without ranks.
+    For several sizes, families are named instead of methods. Empty if there are no ranks.
     """
     ranked = [table for table in tables if table.has_ranks]
     if not ranked:
@@ -50,7 +50,7 @@ def lead_sentences(tables: Sequence[RankTable]) -> list[str]:
 
 
 def _families(methods: Sequence[str]) -> str:
-    """Return the families of methods; a method without a family has its name."""
+    """Return the families of methods; the name of a method without a family."""
     names = []
     for method in methods:
         known = METHOD_TABLE.get(method)
@@ -59,7 +59,7 @@ def _families(methods: Sequence[str]) -> str:
 
 
 def _by_task(names: dict[str, str], sizes: Sequence[int | None], *, first: bool) -> str:
-    """Return who leads for which task: ``at size 15, I-splines for regression and PLE for classification``."""
+    """Return the leaders by task, such as ``at size 15, I-splines for regression and PLE for classification``."""
     parts = [f"{name}{_lead(name, first=first and i == 0)} for {task}" for i, (task, name) in enumerate(names.items())]
     listed = enumerate_words(parts)
     return f"{listed}{_at(sizes)}" if first else f"{_at(sizes).strip()}, {listed}"
@@ -71,17 +71,17 @@ def _at(sizes: Sequence[int | None]) -> str:
 
 
 def _lead(name: str, *, first: bool) -> str:
-    """Return the verb of the first clause; further ones have none."""
+    """Return the verb of the first clause; further clauses have none."""
     if not first:
         return ""
     return " lead" if name.endswith("splines") or " and " in name else " leads"
 
 
 def _certainty(tables: Sequence[RankTable]) -> str:
-    """Return how many methods are not significantly worse than the best ones."""
+    """Return a sentence on how many methods are not significantly worse than the best ones."""
     tested = [table for table in tables if table.has_tests]
     if not tested:
-        return "Whether that is chance cannot be tested: there is only one data set."
+        return "This cannot be tested for significance: there is only one data set."
     near = [len(table.not_worse()) for table in tested]
     others = max(len(table.methods) for table in tested) - 1
     if not any(table.differ.any() for table in tested):
@@ -94,7 +94,7 @@ def _certainty(tables: Sequence[RankTable]) -> str:
 
 
 def lead_picture(tables: Sequence[RankTable]) -> Picture | None:
-    """Return average ranks by size, a panel per task; of a single size, with intervals. None without tests."""
+    """Return average ranks by size, a panel per task; for a single size, with intervals. None without tests."""
     tested = [table for table in tables if table.has_tests]
     panels = {task: [table for table in tested if table.task == task] for task in dict.fromkeys(t.task for t in tested)}
     if not panels:
@@ -137,7 +137,7 @@ def _ranks(tables: Sequence[RankTable], method: str) -> str:
 
 
 def _new_panels(n: int, *, size: tuple[float, float], narrow: bool) -> tuple[Figure, list[Axes]]:
-    """Return panels side by side, or one above the other and as wide as a phone."""
+    """Return panels side by side, or for phones (`narrow`) one above the other."""
     width, height = size
     figure = new_figure(PHONE, height * n) if narrow else new_figure(width * n, height)
     grid = list(figure.subplots(n, 1).flat if narrow and n > 1 else np.atleast_1d(figure.subplots(1, n)))
@@ -147,7 +147,7 @@ def _new_panels(n: int, *, size: tuple[float, float], narrow: bool) -> tuple[Fig
 
 
 def draw_rank_lines(panels: Sequence[Sequence[RankTable]], *, narrow: bool = False) -> Figure:
-    """Draw average ranks by size as lines with names at their ends, a panel per task, the best on top.
+    """Draw average ranks by size as lines, labelled at their ends, a panel per task, the best on top.
 
     The line and the name of a method have the group ids ``lead-PANEL-METHOD`` and ``lead-PANEL-METHOD-name``; `narrow`
     figures are as wide as a phone, with one panel above the other.
@@ -159,12 +159,23 @@ def draw_rank_lines(panels: Sequence[Sequence[RankTable]], *, narrow: bool = Fal
         leaders = {method for table in tables for method in table.best}
         ends = []
         for i, method in enumerate(methods):
-            places = [(x, table.ranks[table.methods.index(method)]) for x, table in enumerate(tables)
-                      if method in table.methods]  # fmt: skip
+            places = [
+                (x, table.ranks[table.methods.index(method)])
+                for x, table in enumerate(tables)
+                if method in table.methods
+            ]
             x, y = np.array(places, dtype=float).T
             lead = method in leaders
-            axes.plot(x, y, color=method_colour(method, LIGHT), linewidth=3.0 if lead else 1.1, gid=f"lead-{p}-{i}",
-                      marker=method_marker(method), markersize=6.5 if lead else 4, zorder=3 if lead else 2)  # fmt: skip
+            axes.plot(
+                x,
+                y,
+                color=method_colour(method, LIGHT),
+                linewidth=3.0 if lead else 1.1,
+                gid=f"lead-{p}-{i}",
+                marker=method_marker(method),
+                markersize=6.5 if lead else 4,
+                zorder=3 if lead else 2,
+            )
             ends.append((float(x[-1]), float(y[-1])))
         axes.set_xlim(-0.15, len(tables) - 1 + (0.62 if narrow else 0.5) * max(1, len(tables) - 1) / 1.3)
         axes.set_xticks(range(len(tables)), [name_size(table.size) for table in tables])
@@ -183,7 +194,7 @@ def _rank_axis(axes: Axes, ranks: Sequence[float]) -> None:
 def _name_ends(
     axes: Axes, methods: Sequence[str], *, ends: Sequence[tuple[float, float]], panel: int, bold: set[str]
 ) -> None:
-    """Write the names of methods right of the ends of their lines, apart from each other."""
+    """Write the names of methods at the right ends of their lines, without overlaps."""
     order = sorted(range(len(ends)), key=lambda i: ends[i][1])
     bottom, top = axes.get_ylim()
     gap = min((bottom - top) / max(len(ends), 1), 0.055 * (bottom - top))
@@ -193,10 +204,19 @@ def _name_ends(
         line = {"arrowstyle": "-", "color": LIGHT.line, "linewidth": 0.7, "shrinkA": 1, "shrinkB": 4}
         name = methods[i] if len(methods[i]) <= 24 else f"{methods[i][:23]}…"
         weight = "bold" if methods[i] in bold else "normal"
-        axes.annotate(name, ends[i], xytext=(right + 0.13 * max(1.0, right), y), va="center", fontsize=8.5,
-                      color=LIGHT.ink, fontweight=weight, gid=f"lead-{panel}-{i}-name", arrowprops=line,
-                      annotation_clip=False,
-                      bbox={"facecolor": LIGHT.background, "edgecolor": "none", "pad": 0.6})  # fmt: skip
+        axes.annotate(
+            name,
+            ends[i],
+            xytext=(right + 0.13 * max(1.0, right), y),
+            va="center",
+            fontsize=8.5,
+            color=LIGHT.ink,
+            fontweight=weight,
+            gid=f"lead-{panel}-{i}-name",
+            arrowprops=line,
+            annotation_clip=False,
+            bbox={"facecolor": LIGHT.background, "edgecolor": "none", "pad": 0.6},
+        )
 
 
 def _spread(heights: Sequence[float], *, gap: float, low: float, high: float) -> list[float]:

@@ -1,4 +1,4 @@
-"""Pages: HTML templates, the content of sections, and the tables and figures that are written beside a page."""
+"""Pages: HTML templates, the content of sections, and the files of tables and figures next to a page."""
 
 import io
 import re
@@ -32,14 +32,14 @@ class Picture:
     caption : str
         Caption.
     label : str
-        Description for readers who cannot see the figure.
+        Description for screen readers.
     titles : dict of str to str
         Tooltips of parts, by the group id of the part.
     narrow : Figure or None
-        The same figure drawn for a phone, at most `PHONE` inches wide, for pages only; None if `figure` is as narrow,
-        or if a reader has to scroll it sideways.
+        The same figure drawn for phones, at most `PHONE` inches wide, for pages only; None if `figure` is as narrow, or
+        if it has to be scrolled sideways.
     methods : dict of str to str
-        Methods that parts show, by the group id of the part: a reader who picks a method sees its parts in all figures.
+        Methods shown by parts, by the group id of the part: choosing a method highlights its parts in all figures.
     """
 
     name: str
@@ -52,9 +52,9 @@ class Picture:
 
 
 def shown_picture(picture: Picture, name: str, *, text: str = "", dark: str | None = None) -> dict[str, Any]:
-    """Return a figure for the macro ``show_picture`` of the templates.
+    """Return the arguments of the template macro ``show_picture`` for a figure.
 
-    `text` and `dark` are the SVG of the figure and of the dark figure, if they exist already; `name` is unique on the
+    `text` and `dark` are the SVG of the light and of the dark figure, if they already exist; `name` is unique on the
     page.
     """
     text = text or svg_text(picture.figure)
@@ -81,9 +81,9 @@ class Section:
         Sentences, tables, figures and subsections, in the order of the page; None is skipped. Tables and figures are
         also written to files. A subsection without a title shows its content side by side.
     name : str, default=""
-        Address of the section within the page, such as ``"weather"``, unique in a report; by default its title.
+        Anchor of the section on the page, such as ``"weather"``, unique in a report; by default its title.
     folded : bool, default=False
-        Whether a subsection is closed until a reader opens it.
+        Whether a subsection is collapsed at first.
     files : sequence of ReportTable or Picture, default=()
         Tables and figures that are written to files only.
 
@@ -100,14 +100,14 @@ class Section:
 
 
 Content = str | ReportTable | Picture | Section | tuple[str, Any] | None
-"""Content of a section; a pair is a kind of item that the template of reports defines, with its data."""
+"""Content of a section; a pair is a kind of item defined by the report template, and its data."""
 
 
 class ReportFiles:
-    """Makes the tables and figures that lie beside a page, returns the content of the page, and writes all of them.
+    """Collects the files of tables and figures next to a page, returns the content of the page, and writes all of them.
 
-    Files are in the subfolders ``tables`` and ``figures`` of the page's folder; their names begin with `prefix`. They
-    are kept in memory until `write`, which writes all of them or none.
+    Files are in the subfolders ``tables`` and ``figures`` of the page's folder; their names start with `prefix`. They
+    are kept in memory until `write`, which writes all or none of them.
     """
 
     def __init__(self, folder: Path, prefix: str = "", contents: dict[Path, bytes] | None = None) -> None:
@@ -115,11 +115,11 @@ class ReportFiles:
         self._contents = {} if contents is None else contents
 
     def prefixed(self, prefix: str) -> "ReportFiles":
-        """Return one that adds files with another prefix, which `write` of either writes."""
+        """Return a collection with another prefix that shares the files with this one."""
         return ReportFiles(self.folder, prefix, self._contents)
 
     def write(self, page: Path, text: str) -> None:
-        """Write the page and all files, or nothing if the disk is full or anything else fails."""
+        """Write the page and all files, or nothing if anything fails, such as a full disk."""
         for folder in {path.parent for path in self._contents}:
             folder.mkdir(exist_ok=True)
         contents = {**self._contents, page: text.encode()}
@@ -139,13 +139,13 @@ class ReportFiles:
         self._contents[figures / f"{name}.svg"] = text.encode()
         self._contents[figures / f"{name}.pdf"] = _pdf(picture.figure)
         self._contents[figures / f"{name}_dark.pdf"] = _pdf(darken(picture.figure))
-        # Images within a figure cannot be recoloured as text, so such a figure is drawn again.
+        # Embedded images cannot be recoloured as text, so such a figure is drawn again.
         dark = svg_text(picture.figure) if "<image" in text else dark_svg(text)
         self._contents[figures / f"{name}_dark.svg"] = dark.encode()
         return shown_picture(picture, name, text=text, dark=dark)
 
     def section(self, section: Section) -> dict[str, Any]:
-        """Write the tables and figures of a section and of its subsections."""
+        """Add the tables and figures of a section and its subsections, and return its content."""
         self._items(section.files)
         content = self._items(section.content)
         return {"title": section.title, "name": _safe(section.name), "folded": section.folded, "content": content}
@@ -175,9 +175,9 @@ class ReportFiles:
 
 
 def save_figure(figure: Figure, path: Path) -> Path:
-    """Write a figure as SVG for light backgrounds, and beside it, with ``_dark`` in its name, for dark ones.
+    """Write a figure as SVG for light backgrounds, and a second file for dark ones, with ``_dark`` in its name.
 
-    Texts stay texts, and equal figures give equal files. A name of a column is never read as a formula.
+    Text stays text, and equal figures give equal files. Column names are never interpreted as formulas.
 
     Parameters
     ----------
@@ -212,15 +212,18 @@ def _pdf(figure: Figure) -> bytes:
 def page_template(name: str) -> Any:
     """Return a template of the folder ``templates``; its method ``render`` returns a page."""
     environment = Environment(
-        loader=PackageLoader("knotwork.report", "templates"), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
+        loader=PackageLoader("knotwork.report", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
     environment.filters["whole"] = _whole
     return environment.get_template(name)
 
 
 def _whole(text: str) -> Markup:
-    """Return text in which lines never break inside names with hyphens, and no name turns the direction of the rest."""
+    """Return text without line breaks inside hyphenated names, and without marks that change the writing direction."""
     plain = re.sub("[\u202a-\u202e\u2066-\u2069]", "", str(text))
     return Markup(re.sub(r"[\w.]+(?:-\w+)+", r'<i class="w">\g<0></i>', str(escape(plain))))
 

@@ -1,4 +1,4 @@
-"""Colours of figures, and figures as SVG for files and for pages that follow the reader's light or dark mode."""
+"""Colours of figures, and figures as SVG for files and for pages with a light and a dark mode."""
 
 import io
 import re
@@ -25,14 +25,30 @@ from knotwork.encoders import METHOD_TABLE
 from knotwork.encoders._names import EncodingName
 from knotwork.knots import PLACEMENTS
 
-__all__ = ["DARK", "LIGHT", "PHONE", "Theme", "clean_axes", "dark_svg", "darken", "inline_svg", "method_colour",
-           "method_marker", "natural_width", "new_figure", "new_panels", "settle_layout", "svg_text",
-           "theme_of"]  # fmt: skip
+__all__ = [
+    "DARK",
+    "LIGHT",
+    "PHONE",
+    "Theme",
+    "clean_axes",
+    "dark_svg",
+    "darken",
+    "inline_svg",
+    "method_colour",
+    "method_marker",
+    "natural_width",
+    "new_figure",
+    "new_panels",
+    "panel_title",
+    "settle_layout",
+    "svg_text",
+    "theme_of",
+]
 
 
 @dataclass(frozen=True)
 class Theme:
-    """Colours of one mode; those of data differ in lightness, so that colour-blind readers and prints keep them apart.
+    """Colours of one mode; data colours differ in lightness, for colour-blind readers and prints.
 
     Parameters
     ----------
@@ -57,6 +73,11 @@ class Theme:
     grey: str
     red: str
 
+    @property
+    def data_colours(self) -> tuple[str, ...]:
+        """Colours of data, in the order in which figures use them."""
+        return self.blue, self.orange, self.green, self.pink, self.red, self.grey
+
 
 LIGHT = Theme(
     background="#FFFFFF", soft="#F4F6F8", ink="#1F2328", muted="#636A71", link="#005A8C", line="#D9DDE1",
@@ -71,7 +92,7 @@ DARK = Theme(
 """Colours of figures for dark backgrounds."""
 
 _MARKERS, _LEARNED = "os^Dphd8", "P*<>XH1234"
-"""Markers of the registered placements, in their order, and of knots that are learned from them."""
+"""Markers of the registered placements, in their order, and of learned knots that start from them."""
 
 _COLOURED: dict[type[Artist], tuple[str, ...]] = {
     Text: ("color",),
@@ -81,23 +102,23 @@ _COLOURED: dict[type[Artist], tuple[str, ...]] = {
 }
 _IMAGE = re.compile(r"<image\b([^>]*?)/>")
 PHONE = 3.6
-"""Width in inches of figures that a phone shows in full: 346 pixels of a screen with 380."""
+"""Maximum width in inches of figures for phones: 346 of the 380 pixels of a small screen."""
 
 _FONTS = "'DejaVu Sans', Verdana, 'Segoe UI', system-ui, sans-serif"
 
 
 @contextmanager
 def _literal_texts(figure: Figure) -> Iterator[None]:
-    """Show all texts of a figure as they are: a dollar sign in the name of a column never begins a formula."""
+    """Draw all texts of a figure literally: a dollar sign in a column name does not start a formula."""
     for text in figure.findobj(Text):
         text.set_parse_math(False)
-    with mpl.rc_context({"text.parse_math": False}):  # for ticks that drawing adds
+    with mpl.rc_context({"text.parse_math": False}):  # for tick labels that are created while drawing
         yield
 
 
 @final
 class _LiteralFigure(Figure):
-    """A figure without formulas, however it is drawn or saved."""
+    """A figure that never interprets text as formulas."""
 
     def draw(self, renderer: Any) -> None:
         """Draw the figure."""
@@ -106,7 +127,7 @@ class _LiteralFigure(Figure):
 
 
 def new_figure(width: float, height: float, theme: Theme = LIGHT) -> Figure:
-    """Return an empty figure of a size in inches, with constrained layout, whose texts are never read as formulas."""
+    """Return an empty figure with constrained layout, size in inches, that never interprets text as formulas."""
     return _LiteralFigure(figsize=(width, height), layout="constrained", facecolor=theme.background)
 
 
@@ -116,14 +137,14 @@ def theme_of(dark: bool) -> Theme:
 
 
 def method_colour(method: str, theme: Theme) -> str:
-    """Return the colour of a method's family, in the order of the registry; other methods are grey."""
+    """Return the colour of a method's family, by its position in the registry; other methods are grey."""
     colours = theme.blue, theme.orange, theme.pink, theme.green, theme.red
     by_short = dict(zip((family.short for family in FAMILIES.values()), colours, strict=False))
     return by_short.get(EncodingName.parse(method).family, theme.grey)
 
 
 def method_marker(method: str) -> str:
-    """Return the marker of a method's placement, which distinguishes methods of one family without colour."""
+    """Return the marker of a method's placement, which tells methods of one family apart without colour."""
     known = METHOD_TABLE.get(method)
     if known is None or known.placement is None:
         return "X" if method == "MinMax" else "o"
@@ -139,7 +160,7 @@ def clean_axes(axes: Axes, theme: Theme) -> None:
     Parameters
     ----------
     axes : Axes
-        Axes of matplotlib's.
+        Axes of matplotlib.
     theme : Theme
         `LIGHT` or `DARK`.
     """
@@ -152,10 +173,15 @@ def clean_axes(axes: Axes, theme: Theme) -> None:
     axes.set_axisbelow(True)
 
 
+def panel_title(axes: Axes, text: str) -> None:
+    """Write the title of a panel."""
+    axes.set_title(text, fontsize=9.5, loc="left", color=LIGHT.ink)
+
+
 def new_panels(
     n: int, margins: tuple[float, float], *, size: tuple[float, float], share: bool = False, theme: Theme = LIGHT
 ) -> tuple[Figure, Any]:
-    """Return a figure and its `n` axes, at most three in a row; sizes of a panel and of all margins are in inches."""
+    """Return a figure and its `n` axes, at most three per row; panel sizes and margins are in inches."""
     n_columns = min(3, n)
     n_rows = -(-n // n_columns)
     figure = new_figure(margins[0] + size[0] * n_columns, margins[1] + size[1] * n_rows, theme)
@@ -169,7 +195,7 @@ def new_panels(
 
 
 def settle_layout(figure: Figure) -> None:
-    """Compute the layout of a figure once, so that labels placed with it do not move when the figure is saved."""
+    """Compute the layout of a figure now, so that placed labels do not move when the figure is saved."""
     engine = figure.get_layout_engine()
     if engine is not None:
         with _literal_texts(figure), _without_glyph_warnings():
@@ -179,16 +205,16 @@ def settle_layout(figure: Figure) -> None:
 
 @contextmanager
 def _without_glyph_warnings() -> Iterator[None]:
-    """Ignore characters that the font for measuring lacks: the texts of an SVG are drawn in a font of the reader."""
+    """Ignore warnings on missing glyphs: the text of an SVG is drawn in the reader's fonts."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=r"(Glyph \d+ .* missing from|Matplotlib currently does not support)")
         yield
 
 
 def svg_text(figure: Figure) -> str:
-    """Return a figure as SVG, with text as text; equal figures give equal files.
+    """Return a figure as SVG with text elements; equal figures give equal files.
 
-    The layout is computed once, so that figures saved later have the same one.
+    The layout is computed once, so that the figure has the same layout when it is saved later.
     """
     buffer = io.StringIO()
     settle_layout(figure)
@@ -201,12 +227,12 @@ def svg_text(figure: Figure) -> str:
 
 
 def dark_svg(text: str) -> str:
-    """Return the SVG of a light figure in dark colours; a figure with images must be drawn again instead."""
+    """Return the SVG of a light figure in dark colours; figures with images must be drawn again instead."""
     return _recoloured(text, {getattr(LIGHT, name): getattr(DARK, name) for name in Theme.__annotations__})
 
 
 def darken(figure: Figure) -> Figure:
-    """Change the colours of a light figure to dark ones, and return it; colours that are not of the theme are kept."""
+    """Change the theme colours of a light figure to dark ones, in place, and return the figure."""
     swap = {to_rgb(getattr(LIGHT, name)): to_rgb(getattr(DARK, name)) for name in Theme.__annotations__}
     for artist in figure.findobj():
         for kind, parts in _COLOURED.items():
@@ -227,10 +253,10 @@ def inline_svg(
     methods: Mapping[str, str] | None = None,
     dark: str | None = None,
 ) -> str:
-    """Return the ``svg`` element of a light figure for a page: colours follow the page, and ids are unique.
+    """Return the ``svg`` element of a light figure for a page: colours follow the page's mode, and ids are unique.
 
-    Colours of images cannot follow the page: the images of `dark`, the SVG of the same figure made dark, lie beside the
-    light ones, and the page shows one of each pair, by the classes ``in-light`` and ``in-dark``.
+    Embedded images cannot follow the mode: the images of `dark`, the SVG of the same figure in dark colours, are added,
+    and the page shows one of each pair by the classes ``in-light`` and ``in-dark``.
 
     Parameters
     ----------
@@ -243,7 +269,7 @@ def inline_svg(
     titles : mapping of str to str, optional
         Tooltips of parts, by the group id of the part.
     methods : mapping of str to str, optional
-        Methods that parts show, by the group id of the part: a page marks all parts of a method together.
+        Methods shown by parts, by the group id of the part: a page highlights all parts of a method together.
     dark : str, optional
         As from `svg_text`, of the dark figure; only its images are used.
     """
@@ -279,7 +305,7 @@ def natural_width(text: str) -> float:
 
 
 def _in_both_modes(text: str, dark: str) -> str:
-    """Put the images of a dark SVG behind those of the light one, each pair in its classes."""
+    """Add each image of a dark SVG after that of the light one, with the class of its mode."""
     pairs = zip(_IMAGE.findall(text), _IMAGE.findall(dark), strict=True)
     both = iter([f'<image class="in-light"{light}/><image class="in-dark"{other}/>' for light, other in pairs])
     return _IMAGE.sub(lambda _: next(both), text)

@@ -1,4 +1,4 @@
-"""Tables in Markdown, LaTeX and CSV, and the tables of quality: scores, ranks, wins, and grids of sizes."""
+"""Tables in Markdown, LaTeX and CSV, and the tables of results: scores, ranks, wins, and grids of sizes."""
 
 import csv
 import io
@@ -15,12 +15,27 @@ from knotwork.report._aggregate import LEVEL, SCORES, RankTable, file_name, in_o
 from knotwork.stats import compare_folds, wins
 from knotwork.training import METRICS
 
-__all__ = ["MISSING", "Cell", "ReportTable", "average_rank_table", "browse_table", "dataset_table", "detail_table",
-           "fold_scores", "fold_table", "format_number", "grid_name", "grid_table", "mark_best", "metric_table",
-           "number_cells", "win_table"]  # fmt: skip
+__all__ = [
+    "MISSING",
+    "Cell",
+    "ReportTable",
+    "average_rank_table",
+    "browse_table",
+    "dataset_table",
+    "detail_table",
+    "fold_scores",
+    "fold_table",
+    "format_number",
+    "grid_name",
+    "grid_table",
+    "mark_best",
+    "metric_table",
+    "number_cells",
+    "win_table",
+]
 
 MISSING = "\N{EN DASH}"
-"""Shown in place of a missing number."""
+"""Shown for a missing number."""
 
 _LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
@@ -36,17 +51,17 @@ class Cell:
     Parameters
     ----------
     text : str
-        Shown if there is no number.
+        Text that is shown if there is no number.
     value : float or None
         The number; missing if None or NaN.
     sd : float or None
         Its standard deviation.
     digits : int, default=4
-        Decimals shown.
+        Number of decimals shown.
     best : bool, default=False
-        Whether it is shown in bold.
+        Whether to show it in bold.
     note : str
-        A remark on the number, such as missing folds; numbers with a note have a star.
+        A remark on the number, such as missing folds; numbers with a note are marked by a star.
     """
 
     text: str = ""
@@ -74,7 +89,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class ReportTable:
-    """A table with a caption; every row has a cell for each column.
+    """A table with a caption; every row has one cell per column.
 
     Parameters
     ----------
@@ -98,11 +113,11 @@ class ReportTable:
 
     @cached_property
     def numeric(self) -> list[bool]:
-        """Whether each column has numbers, and is aligned at the right."""
+        """Whether each column has numbers, and is right-aligned."""
         return [any(row[i].has_value for row in self.rows) for i in range(len(self.columns))]
 
     def to_markdown(self) -> str:
-        """Return the table in Markdown, the best in bold."""
+        """Return the table in Markdown, best numbers in bold."""
         ends = ["---:" if numeric else "---" for numeric in self.numeric]
         lines = [f"**{self.title}.** {self.caption}", "", _pipes([_plain(name) for name in self.columns]), _pipes(ends)]
         lines += [
@@ -112,27 +127,44 @@ class ReportTable:
         return "\n".join([*lines, *self._footnote(), ""])
 
     def to_latex(self) -> str:
-        """Return the table in LaTeX, for the package booktabs, the best in bold."""
+        """Return the table in LaTeX with the package booktabs, best numbers in bold."""
         align = "".join("r" if numeric else "l" for numeric in self.numeric)
-        lines = [r"\begin{table}[t]", r"\centering", r"\small",
-                 rf"\caption{{{_latex(self.title)}. {_latex(' '.join([self.caption, *self._footnote()]).strip())}}}",
-                 rf"\label{{tab:{self.name.replace('_', '-')}}}", rf"\begin{{tabular}}{{{align}}}", r"\toprule",
-                 " & ".join(_latex(name) for name in self.columns) + r" \\", r"\midrule"]  # fmt: skip
+        lines = [
+            r"\begin{table}[t]",
+            r"\centering",
+            r"\small",
+            rf"\caption{{{_latex(self.title)}. {_latex(' '.join([self.caption, *self._footnote()]).strip())}}}",
+            rf"\label{{tab:{self.name.replace('_', '-')}}}",
+            rf"\begin{{tabular}}{{{align}}}",
+            r"\toprule",
+            " & ".join(_latex(name) for name in self.columns) + r" \\",
+            r"\midrule",
+        ]
         for row in self.rows:
             cells = [rf"\textbf{{{_latex(cell.shown)}}}" if cell.best else _latex(cell.shown) for cell in row]
             lines.append(" & ".join(cells) + r" \\")
         return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
 
     def to_csv(self) -> str:
-        """Return the table as CSV with all digits; standard deviations are in columns that end with `` sd``."""
+        """Return the table as CSV with all digits; names of columns of standard deviations end with `` sd``."""
         with_sd = [any(row[i].sd is not None for row in self.rows) for i in range(len(self.columns))]
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow([name for column, sd in zip(self.columns, with_sd, strict=True)
-                         for name in ([column, f"{column} sd"] if sd else [column])])  # fmt: skip
+        writer.writerow(
+            [
+                name
+                for column, sd in zip(self.columns, with_sd, strict=True)
+                for name in ([column, f"{column} sd"] if sd else [column])
+            ]
+        )
         for row in self.rows:
-            writer.writerow([entry for cell, sd in zip(row, with_sd, strict=True)
-                             for entry in ([_raw(cell), _number(cell.sd)] if sd else [_raw(cell)])])  # fmt: skip
+            writer.writerow(
+                [
+                    entry
+                    for cell, sd in zip(row, with_sd, strict=True)
+                    for entry in ([_raw(cell), _number(cell.sd)] if sd else [_raw(cell)])
+                ]
+            )
         return text.getvalue()
 
     def _footnote(self) -> list[str]:
@@ -141,7 +173,7 @@ class ReportTable:
 
 
 def format_number(value: float | None, digits: int = 4) -> str:
-    """Format a number with `digits` decimals and separators of thousands; a dash if it is missing.
+    """Format a number with `digits` decimals and thousands separators; a dash if it is missing.
 
     Examples
     --------
@@ -153,13 +185,30 @@ def format_number(value: float | None, digits: int = 4) -> str:
     return f"{value:,.{digits}f}"
 
 
+def format_span(values: Sequence[float]) -> str:
+    """Format the range of numbers with two decimals.
+
+    Examples
+    --------
+    >>> format_span([1.5, 0.25]), format_span([2.0, 2.001])
+    ('0.25 to 1.50', '2.00')
+    """
+    low, high = f"{min(values):.2f}", f"{max(values):.2f}"
+    return low if low == high else f"{low} to {high}"
+
+
+def size_cell(size: float | None) -> Cell:
+    """Return the cell of a size; None or NaN is a method without a size."""
+    return Cell("no size") if size is None or np.isnan(size) else Cell(value=float(size), digits=0)
+
+
 def number_cells(values: Sequence[float | None], digits: int = 4) -> list[Cell]:
     """Return a cell for each number, with `digits` decimals."""
     return [Cell(value=None if value is None else float(value), digits=digits) for value in values]
 
 
 def mark_best(cells: Sequence[Cell], *, lower_is_better: bool) -> list[Cell]:
-    """Return the cells with the best numbers in bold: those equal to the best value before rounding."""
+    """Return the cells with the best numbers in bold: all that equal the best value before rounding."""
     values = [cell.value for cell in cells if cell.value is not None and cell.has_value and not cell.note]
     best = (min if lower_is_better else max)(values, default=None)
     return [replace(cell, best=cell.value == best and not cell.note) if cell.has_value else cell for cell in cells]
@@ -188,8 +237,8 @@ def _number(value: float | None) -> str:
 def dataset_table(summary: pd.DataFrame, task: str, *, size: int | None) -> ReportTable:
     """Return the scores on every data set and network, mean and standard deviation over folds, the best in bold.
 
-    Scores that lack a fold have a star and are never bold. Methods without a size are repeated in the rows of every
-    size that other methods have on the same data set and network. Parameters as in `rank_table`.
+    Scores with missing folds have a star and are never bold. Methods without a size are repeated for every size of the
+    same data set and network. Parameters are as in `rank_table`.
     """
     metric = SCORES[task]
     of_task = summary[summary["task"] == task]
@@ -233,21 +282,26 @@ def metric_table(frame: pd.DataFrame, task: str) -> ReportTable:
         f"{', '.join(metrics.values())}.",
         ["data set", "backbone", "method", "size", *metrics.values()],
         [
-            [Cell(row["dataset"]), Cell(row["network"]), Cell(row["method"]),
-             *number_cells([row["size"]], 0), *number_cells([row[name] for name in metrics])]
+            [
+                Cell(row["dataset"]),
+                Cell(row["network"]),
+                Cell(row["method"]),
+                *number_cells([row["size"]], 0),
+                *number_cells([row[name] for name in metrics]),
+            ]
             for _, row in means.iterrows()
         ],
-    )  # fmt: skip
+    )
 
 
 def browse_table(summary: pd.DataFrame) -> ReportTable:
-    """Return the scores of all tasks and sizes in one table, to sort and filter; bold as in `dataset_table`."""
+    """Return the scores of all tasks and sizes in one table for sorting and filtering; bold as in `dataset_table`."""
     methods = in_order(summary["method"].unique())
     rows = []
     for task in SCORES:
         for size in sizes_of(summary[summary["task"] == task]):
             table = dataset_table(summary, task, size=size)
-            label = Cell("no size") if size is None else Cell(value=float(size), digits=0)
+            label = size_cell(size)
             for row in table.rows:
                 cells = dict(zip(table.columns, row, strict=True))
                 rows.append([row[0], Cell(task), row[1], label, *(cells.get(method, Cell()) for method in methods)])
@@ -277,13 +331,19 @@ def fold_table(frame: pd.DataFrame) -> ReportTable:
     ordered = scored.assign(place=scored["method"].map(order)).sort_values(keys, kind="stable")
     names = ("dataset", "task", "network", "size", "method", "fold", "seed", "score")
     rows = [
-        [Cell(str(dataset)), Cell(str(task)), Cell(str(network)),
-         Cell("no size") if np.isnan(size) else Cell(value=size, digits=0), Cell(str(method)),
-         *number_cells([fold, seed], 0), Cell(value=score)]
+        [
+            Cell(str(dataset)),
+            Cell(str(task)),
+            Cell(str(network)),
+            size_cell(size),
+            Cell(str(method)),
+            *number_cells([fold, seed], 0),
+            Cell(value=score),
+        ]
         for dataset, task, network, size, method, fold, seed, score in zip(
             *(ordered[name].tolist() for name in names), strict=True
         )
-    ]  # fmt: skip
+    ]
     return ReportTable(
         "folds",
         "Scores by fold",
@@ -294,7 +354,7 @@ def fold_table(frame: pd.DataFrame) -> ReportTable:
 
 
 def fold_scores(table: ReportTable) -> list[dict[str, Any]]:
-    """Return the scores of `fold_table` for the script of a page: a dict per data set and backbone."""
+    """Return the scores of `fold_table` as JSON for the script of a page: a dict per data set and backbone."""
     problems: dict[tuple[str, ...], dict[str, Any]] = {}
     for row in table.rows:
         dataset, task, network, size, method, _, _, score = row
@@ -312,7 +372,7 @@ def fold_scores(table: ReportTable) -> list[dict[str, Any]]:
 def average_rank_table(tables: Sequence[RankTable]) -> ReportTable:
     """Return the average ranks of one task from the tables of its sizes, by method, the best of each size in bold.
 
-    Ranks over problems come first; if data sets have several, ranks over data sets follow.
+    Ranks over problems come first, followed by ranks over data sets if some data sets have several problems.
     """
     methods = in_order([method for table in tables for method in table.methods])
     columns = [_rank_column(table, table.ranks, methods) for table in tables]
@@ -339,23 +399,28 @@ def _rank_column(table: RankTable, ranks: npt.NDArray[np.float64], methods: list
 
 
 def _counts(tables: Sequence[RankTable], counts: list[int]) -> str:
-    """Return a number for each size, or the number that all sizes have."""
+    """Return the number for each size, or the common number of all sizes."""
     if len(set(counts)) == 1:
         return str(counts[0])
     return ", ".join(f"{count} ({name_size(table.size)})" for count, table in zip(counts, tables, strict=True))
 
 
 def detail_table(table: RankTable) -> ReportTable:
-    """Return the rank of each method with its interval, first places, and the comparison with the best."""
+    """Return each method's rank with interval, number of first places, and comparison with the best."""
     signed = table.metric.errors(table.scores)
     first = np.count_nonzero(signed == signed.min(axis=1, keepdims=True), axis=0)
     ends = [table.intervals.low, table.intervals.high] if table.has_tests else []
     compared = _compared(table) if table.has_tests else [[Cell("no test")] * 5] * len(table.methods)
     rows = [
-        [Cell(table.methods[i]), Cell(value=float(table.ranks[i]), digits=2, best=table.methods[i] in table.best),
-         *(number_cells([end[i] for end in ends], 2) or [Cell(), Cell()]), *number_cells([first[i]], 0), *compared[i]]
+        [
+            Cell(table.methods[i]),
+            Cell(value=float(table.ranks[i]), digits=2, best=table.methods[i] in table.best),
+            *(number_cells([end[i] for end in ends], 2) or [Cell(), Cell()]),
+            *number_cells([first[i]], 0),
+            *compared[i],
+        ]
         for i in table.order
-    ]  # fmt: skip
+    ]
     return ReportTable(
         file_name("ranks", table.task, table.size),
         f"Ranks in detail, {table.label[0].lower()}{table.label[1:]}",
@@ -364,10 +429,20 @@ def detail_table(table: RankTable) -> ReportTable:
         f"{table.methods[table.order[0]]} in percent of the mean error of the methods, averaged by data set, with a "
         "95 % interval (t, each by itself); p-value of the signed-rank test over data sets, corrected by Holm for all "
         f"pairs; whether the method is significantly worse ({LEVEL}).",
-        ["method", "average rank", "low", "high", "first places", "difference, %", "from", "to", "p (Wilcoxon, Holm)",
-         "significantly worse"],
+        [
+            "method",
+            "average rank",
+            "low",
+            "high",
+            "first places",
+            "difference, %",
+            "from",
+            "to",
+            "p (Wilcoxon, Holm)",
+            "significantly worse",
+        ],
         rows,
-    )  # fmt: skip
+    )
 
 
 def _compared(table: RankTable) -> list[list[Cell]]:

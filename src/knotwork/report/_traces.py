@@ -1,4 +1,4 @@
-"""Figures of the traces of a study: learning curves, paths of knots, fitted curves; and of its data."""
+"""Figures of the traces of a study (learning curves, paths of knots, fitted curves) and of its data."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,13 +17,21 @@ from knotwork.report._illustrations import FitPanel, FittedCurve, draw_fits, dra
 from knotwork.report._page import Picture
 from knotwork.study import PLANS, load_curves, load_histories, load_knot_paths, load_plan
 
-__all__ = ["Traces", "describe_knots", "fit_picture", "knot_pictures", "learning_picture", "load_traces",
-           "noiseless_scores", "scatter_picture"]  # fmt: skip
+__all__ = [
+    "Traces",
+    "describe_knots",
+    "fit_picture",
+    "knot_pictures",
+    "learning_picture",
+    "load_traces",
+    "noiseless_scores",
+    "scatter_picture",
+]
 
 Floats = npt.NDArray[np.float64]
 
 TRUTHS = {"illustration_regression": illustration_curve, "illustration_classification": illustration_probability}
-"""Data sets of one feature whose true curve is known."""
+"""Data sets with one feature and a known true curve."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +67,7 @@ def load_traces(folder: Path) -> Traces:
 def learning_picture(frame: pd.DataFrame, histories: pd.DataFrame, task: str) -> Picture | None:
     """Return the learning curves of all methods on one data set, network, size and fold; None without histories.
 
-    The problem is the first, by name, of those with the most methods.
+    The data set, network, fold and seed are those with the most methods, the first by name.
     """
     kept = frame[(frame["task"] == task) & frame["score"].notna() & frame["key"].isin(histories["key"].unique())]
     if not len(kept):
@@ -84,14 +92,17 @@ def learning_picture(frame: pd.DataFrame, histories: pd.DataFrame, task: str) ->
         f"{place}: training loss and validation score by epoch; a marker is where a network was best, and its curve "
         "ends where it stopped.",
         f"Learning curves, {place}. Best epoch of those trained: {stops}.",
-        {f"{part}-{i}": f"{curve.method}: best at epoch {curve.best} of {len(curve.score)}"
-         for i, curve in enumerate(curves) for part in ("curve", "best")},
+        {
+            f"{part}-{i}": f"{curve.method}: best at epoch {curve.best} of {len(curve.score)}"
+            for i, curve in enumerate(curves)
+            for part in ("curve", "best")
+        },
         methods={f"{part}-{i}": curve.method for i, curve in enumerate(curves) for part in ("curve", "best")},
-    )  # fmt: skip
+    )
 
 
 def knot_pictures(frame: pd.DataFrame, knots: pd.DataFrame) -> list[Picture]:
-    """Return the ways of the knots of the first feature, a figure for each method, a panel for each network."""
+    """Return the paths of the knots of the first feature, a figure per method, a panel per network."""
     pictures = []
     for method, paths in _paths(frame, knots).items():
         still = min(int(np.argmax((path != path[0]).any(axis=1))) or len(path) for path in paths.values())
@@ -103,7 +114,7 @@ def knot_pictures(frame: pd.DataFrame, knots: pd.DataFrame) -> list[Picture]:
                 draw_knot_trajectories(paths, warm_up=max(0, still - 1)),
                 f"{method}: distance of the knots of {feature} from their start, by epoch, in units of the feature. "
                 "Shaded: epochs before any knot moves.",
-                f"Displacement of the knots of {feature}, {method}. Farthest way of a knot from its start: {moved}.",
+                f"Displacement of the knots of {feature}, {method}. Largest distance of a knot: {moved}.",
                 {
                     f"knot-{p}-{k}": f"{name}, knot {k + 1}: from {path[0, k]:.3f} to {path[-1, k]:.3f}, "
                     f"{path[-1, k] - path[0, k]:+.3f}"
@@ -116,13 +127,13 @@ def knot_pictures(frame: pd.DataFrame, knots: pd.DataFrame) -> list[Picture]:
 
 
 def describe_knots(frame: pd.DataFrame, knots: pd.DataFrame) -> list[str]:
-    """Return sentences on the distances that knots have moved, in units of the feature."""
+    """Return sentences on the distances that knots moved, in units of the feature."""
     notes = []
     for method, paths in _paths(frame, knots).items():
-        first = next(iter(paths)).rpartition(" ")[0]  # words of all settings, such as "learning rate of knots"
+        first = next(iter(paths)).rpartition(" ")[0]  # words that all settings share, such as "learning rate of knots"
         names = [name.removeprefix(f"{first} ") if place else name for place, name in enumerate(paths)]
         moved = ", ".join(f"{_travel(path):.3f} ({name})" for name, path in zip(names, paths.values(), strict=True))
-        notes.append(f"{method}: the knot that ends farthest from its start is {moved} away from it.")
+        notes.append(f"{method}: at the end of training, the largest distance of a knot from its start is {moved}.")
     return notes
 
 
@@ -145,7 +156,7 @@ def _paths(frame: pd.DataFrame, knots: pd.DataFrame) -> dict[str, dict[str, Floa
 
 
 def _setting(row: Mapping[Any, Any]) -> str:
-    """Return what a network has in contrast to others: the setting of its variant, or else its backbone."""
+    """Return what distinguishes a network from others: the setting of its variant, or else its backbone."""
     if not row["variant"] or pd.isna(row["variant"]):
         return str(row["network"])
     plan = load_plan(row["plan"]) if row["plan"] in PLANS else None
@@ -158,7 +169,7 @@ def _setting(row: Mapping[Any, Any]) -> str:
 
 
 def _order(setting: str) -> tuple[float, str]:
-    """Return the sort key of a setting: its last word as a number, if it is one, otherwise its name."""
+    """Return the sort key of a setting: its last word if that is a number, otherwise its name."""
     try:
         return float(setting.rpartition(" ")[2]), setting
     except ValueError:
@@ -166,7 +177,7 @@ def _order(setting: str) -> tuple[float, str]:
 
 
 def fit_picture(frame: pd.DataFrame, curves: pd.DataFrame) -> Picture | None:
-    """Return fitted curves over the data and the true curves, for data sets where these are known; None without any."""
+    """Return fitted curves with the data and the true curves, if these are known; otherwise None."""
     kept = frame[frame["key"].isin(curves["key"].unique()) & frame["dataset"].isin(list(TRUTHS))]
     panels, notes = [], []
     for dataset in [name for name in TRUTHS if name in set(kept["dataset"])]:
@@ -200,7 +211,7 @@ def fit_picture(frame: pd.DataFrame, curves: pd.DataFrame) -> Picture | None:
 
 
 def noiseless_scores(task: str, truth: Floats, fit: Floats) -> dict[str, float]:
-    """Return the scores of a fitted curve against the true one, both on a grid of equally likely values.
+    """Return the scores of a fitted curve against the true one, on a grid of equally likely values.
 
     Parameters
     ----------
@@ -232,7 +243,7 @@ def noiseless_scores(task: str, truth: Floats, fit: Floats) -> dict[str, float]:
 def scatter_picture(frame: pd.DataFrame) -> Picture | None:
     """Return the scatter plot of a synthetic data set: its target against its first feature.
 
-    None for several data sets, for real ones, and if this version of the library generates other data.
+    None for several data sets, for real data, and if this version of the library generates different data.
     """
     names = set(frame["dataset"])
     if len(names) > 1 or not names <= set(SYNTHETIC):

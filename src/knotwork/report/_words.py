@@ -8,21 +8,37 @@ import pandas as pd
 
 from knotwork.datasets import DATASETS
 from knotwork.report._aggregate import LEVEL, SCORES, RankTable
-from knotwork.report._tables import Cell, ReportTable, format_number
+from knotwork.report._tables import Cell, ReportTable, format_number, format_span
 from knotwork.stats import problem_correlation
 from knotwork.study._provenance import PROVENANCE
 
-__all__ = ["Failure", "Finding", "checksum_table", "describe_best", "describe_dependence", "describe_gaps",
-           "describe_grids", "describe_ranks", "describe_records", "describe_seeds", "describe_variants",
-           "enumerate_words", "list_failures", "list_sources"]  # fmt: skip
+__all__ = [
+    "Failure",
+    "Finding",
+    "checksum_table",
+    "describe_best",
+    "describe_dependence",
+    "describe_gaps",
+    "describe_grids",
+    "describe_ranks",
+    "describe_records",
+    "describe_seeds",
+    "describe_variants",
+    "enumerate_words",
+    "list_failures",
+    "list_sources",
+]
 
-_MOST_RUNS = 20
+_MOST_LISTED = 20
+"""Maximum number of runs, sources or seeds in a list; the rest is counted."""
+
 _MOST_CHARACTERS = 4000
+"""Maximum length of the traceback of a failure; the end, with the message, is kept."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A result: heading, sentences, the verdict in a few words, and numbers of the tests as details."""
+    """A result: heading, sentences, a short verdict, and the numbers of the tests as details."""
 
     heading: str
     sentences: list[str]
@@ -42,7 +58,7 @@ def enumerate_words(items: Sequence[str]) -> str:
 
 
 def describe_best(records: pd.DataFrame, reference: str = "Std") -> list[str]:
-    """Return for each data set how much less error the best method has than a reference, the largest gain first.
+    """Return sentences on how much less error the best method of each data set has than a reference, by gain.
 
     Data sets without the reference are left out.
     """
@@ -65,7 +81,7 @@ def describe_best(records: pd.DataFrame, reference: str = "Std") -> list[str]:
 
 
 def describe_ranks(table: RankTable) -> Finding:
-    """Describe the best average rank, whether methods differ, and which are not significantly worse than the best."""
+    """Describe the best average rank, whether methods differ, and which ones are not significantly worse."""
     if not table.has_ranks:
         return Finding(table.label, [table.why_not], "cannot be ranked")
     if len(table.best) == len(table.methods):
@@ -115,7 +131,7 @@ def _outcome(table: RankTable) -> list[str]:
     best, near, far = enumerate_words(table.best), table.not_worse(), table.worse()
     if not far:
         return [f"No method is significantly worse than {best} over {over}."]
-    if len(far) < len(near):  # the shorter list is easier to read; the details have both
+    if len(far) < len(near):  # the shorter list is easier to read; the details contain both
         rest = f"the other {len(near)} are not"
         return [f"Significantly worse than {best} over {over}: {_with_ranks(table, far)}; {rest}."]
     return [f"No significant difference over {over} between {best} and {_with_ranks(table, near)}."] if near else []
@@ -155,29 +171,27 @@ def _p(value: float | None) -> str:
 
 
 def describe_dependence(tables: Sequence[RankTable]) -> list[str]:
-    """Describe how similar the ranks of several networks on one data set are; empty if there is one network only."""
-    values = []
+    """Describe the similarity of the ranks of several networks on one data set; empty for a single network."""
+    similarities: list[float] = []
+    specific: list[float] = []
     for table in tables:
         groups = [dataset for dataset, _ in table.problems]
         if table.has_tests and len(table.datasets) < len(groups):
-            pair = [problem_correlation(table.scores, groups, without_averages=flag) for flag in (False, True)]
-            values += [pair] if None not in pair else []
-    if not values:
+            alike, apart = (problem_correlation(table.scores, groups, without_averages=flag) for flag in (False, True))
+            if alike is not None and apart is not None:
+                similarities.append(alike)
+                specific.append(apart)
+    if not similarities:
         return []
-    alike, specific = (_span([pair[i] for pair in values]) for i in (0, 1))
     return [
-        f"On one data set, the ranks that two backbones give to the methods correlate by {alike} ({specific} without "
+        f"On one data set, the ranks that two backbones give to the methods correlate by "
+        f"{format_span(similarities)} ({format_span(specific)} without "
         "the average rank of each method), so problems that share a data set are not independent."
     ]
 
 
-def _span(values: list[Any]) -> str:
-    low, high = f"{min(values):.2f}", f"{max(values):.2f}"
-    return low if low == high else f"{low} to {high}"
-
-
 def describe_seeds(frame: pd.DataFrame) -> str:
-    """Describe with how many random seeds networks were trained in each fold."""
+    """Describe the number of random seeds per fold."""
     keys = ["task", "dataset", "network", "method", "size", "fold"]
     counts = frame.groupby(keys, dropna=False)["seed"].nunique()
     if counts.max() <= 1:
@@ -190,7 +204,7 @@ def describe_seeds(frame: pd.DataFrame) -> str:
 
 
 def describe_variants(frame: pd.DataFrame) -> str | None:
-    """Describe how variants of training count in the ranks; None without any."""
+    """Describe how training variants count in the ranks; None without variants."""
     if frame["variant"].nunique() < 2:
         return None
     return (
@@ -223,8 +237,11 @@ def _duration(seconds: float) -> str:
 
 def describe_gaps(tables: Sequence[RankTable], frame: pd.DataFrame) -> list[str]:
     """Return sentences on results that cannot be computed, and on methods and problems that are not ranked."""
-    sentences = [f"There are no records of {task}." for task in ("regression", "classification")
-            if task not in set(frame["task"])]  # fmt: skip
+    sentences = [
+        f"There are no records of {task}."
+        for task in ("regression", "classification")
+        if task not in set(frame["task"])
+    ]
     reasons: dict[tuple[str, str], list[RankTable]] = {}
     for table in tables:
         if table.why_not:
@@ -236,8 +253,10 @@ def describe_gaps(tables: Sequence[RankTable], frame: pd.DataFrame) -> list[str]
     for table in tables:
         if table.absent:
             verb = "is" if len(table.absent) == 1 else "are"
-            sentences.append(f"{table.label}: {enumerate_words(table.absent)} {verb} not ranked, with complete scores "
-                        "in less than half of the problems.")  # fmt: skip
+            sentences.append(
+                f"{table.label}: {enumerate_words(table.absent)} {verb} not ranked, with complete scores "
+                "in less than half of the problems."
+            )
         if table.left_out:
             problems = _count(len(table.left_out), "problem")
             sentences.append(f"{table.label}: {problems} left out of the ranks, incomplete: {_left_out(table)}.")
@@ -245,7 +264,7 @@ def describe_gaps(tables: Sequence[RankTable], frame: pd.DataFrame) -> list[str]
 
 
 def _left_out(table: RankTable, most: int = 5) -> str:
-    """Return the problems that are not ranked, grouped by the methods that they lack, at most `most` of each."""
+    """Describe the problems that are not ranked, grouped by their missing methods, at most `most` of each."""
     alike: dict[tuple[str, ...], list[str]] = {}
     for (dataset, network), lacked in table.left_out.items():
         alike.setdefault(tuple(lacked), []).append(f"{dataset} with {network}")
@@ -267,14 +286,20 @@ def describe_grids(summary: pd.DataFrame, problems: Sequence[tuple[str, str]]) -
         metric = SCORES[str(part["task"].iloc[0])]
         ordered = part.sort_values("mean", ascending=metric.lower_is_better, kind="stable")
         best = ordered.iloc[0]
-        sentences = [f"{_configuration(best)} has the best mean {metric.label} of {len(part)} methods and sizes, "
-                f"{_score(best)} over {_count(int(best['n']), 'run')}."]  # fmt: skip
+        sentences = [
+            f"{_configuration(best)} has the best mean {metric.label} of {len(part)} methods and sizes, "
+            f"{_score(best)} over {_count(int(best['n']), 'run')}."
+        ]
         unsized = ordered[ordered["size"].isna() & (ordered["method"] != best["method"])]
         if len(unsized):
-            sentences.append("Without a size: " + enumerate_words([f"{row['method']} {_score(row)}"
-                                                              for _, row in unsized.iterrows()]) + ".")  # fmt: skip
-        sentences.append("One data set allows no test between methods: differences within the standard deviations mean "
-                    "little.")  # fmt: skip
+            sentences.append(
+                "Without a size: "
+                + enumerate_words([f"{row['method']} {_score(row)}" for _, row in unsized.iterrows()])
+                + "."
+            )
+        sentences.append(
+            "One data set allows no test between methods: differences within the standard deviations mean little."
+        )
         findings.append(Finding(f"{dataset}, {network}, by size", sentences, f"best by mean: {_configuration(best)}"))
     return findings
 
@@ -291,7 +316,7 @@ def _score(row: "pd.Series[Any]") -> str:
 class Failure:
     """Runs that failed with the same last line of the error, their `reason`.
 
-    `runs` describes the first of them, `details` is the error of the first one, cut if it is long.
+    `runs` describes the first few, `details` is the error of the first one, truncated if it is long.
     """
 
     reason: str
@@ -307,17 +332,17 @@ def list_sources(frame: pd.DataFrame) -> list[tuple[str, str]]:
         recorded = frame[column] if column in frame else pd.Series(index=frame.index, dtype=object)
         counts = recorded.astype(object).where(recorded.notna(), "not recorded").astype(str).value_counts()
         shown = [f"{value} ({count:,} networks)" for value, count in counts.items()]
-        rest = [f"{len(shown) - _MOST_RUNS} more"] if len(shown) > _MOST_RUNS else []
+        rest = [f"{len(shown) - _MOST_LISTED} more"] if len(shown) > _MOST_LISTED else []
         name = column.removesuffix("_version").replace("_", " ").replace("scikit learn", "scikit-learn")
         only_missing = list(counts.index) == ["not recorded"]
-        sources.append((name, "not recorded" if only_missing else "; ".join([*shown[:_MOST_RUNS], *rest])))
+        sources.append((name, "not recorded" if only_missing else "; ".join([*shown[:_MOST_LISTED], *rest])))
     seeds = sorted({str(seed) for seed in frame["seed"].dropna()}, key=lambda seed: (len(seed), seed))
-    more = f" and {len(seeds) - _MOST_RUNS} more" if len(seeds) > _MOST_RUNS else ""
-    return [*sources, ("random seeds", ", ".join(seeds[:_MOST_RUNS]) + more if seeds else "not recorded")]
+    more = f" and {len(seeds) - _MOST_LISTED} more" if len(seeds) > _MOST_LISTED else ""
+    return [*sources, ("random seeds", ", ".join(seeds[:_MOST_LISTED]) + more if seeds else "not recorded")]
 
 
 def checksum_table(frame: pd.DataFrame) -> ReportTable:
-    """Return the SHA-256 of each data set, all if there are several, and its note in `knotwork.datasets.DATASETS`."""
+    """Return the SHA-256 of each data set (several if networks saw different data), and its note in the registry."""
     rows = []
     for (task, dataset), part in frame.groupby(["task", "dataset"]):
         sums = sorted({str(value) for value in part["data_sha256"].dropna()})
@@ -340,7 +365,7 @@ def list_failures(frame: pd.DataFrame) -> list[Failure]:
     ]
     failures = []
     for reason, part in failed.groupby("reason", sort=False):
-        runs = [_named(row) for row in part.head(_MOST_RUNS).to_dict("records")]
+        runs = [_named(row) for row in part.head(_MOST_LISTED).to_dict("records")]
         details = part["error"].iloc[0]
         if len(details) > _MOST_CHARACTERS:
             details = f"… {len(details) - _MOST_CHARACTERS:,} characters left out …\n{details[-_MOST_CHARACTERS:]}"

@@ -49,7 +49,7 @@ def wilcoxon_holm(scores: npt.ArrayLike, lower_is_better: bool = True, *, contro
     lower_is_better : bool, default=True
         Whether low scores are good. The directions depend on it, the p-values do not.
     control : int, optional
-        Position of a method that the others are compared with: the correction is then for n_methods - 1 pairs, and
+        Position of the method that the others are compared with: the correction is then for n_methods - 1 pairs, and
         the p-values of all other pairs are 1. By default, all pairs are compared.
 
     Returns
@@ -119,14 +119,14 @@ def _check_place(value: int, name: str, n_methods: int) -> int:
 
 
 def _sidak(p_values: Floats) -> Floats:
-    """Return p-values after Sidak's correction, ``1 - (1 - p) ** n``, which keeps the digits of small ones."""
+    """Return p-values after Sidak's correction, ``1 - (1 - p) ** n``, accurate for small ones."""
     with np.errstate(divide="ignore"):
         adjusted: Floats = -np.expm1(len(p_values) * np.log1p(-p_values))
     return adjusted
 
 
 def holm(p_values: npt.ArrayLike) -> Floats:
-    """Correct the p-values of several tests by Holm's procedure, so that all of them together have one level.
+    """Correct the p-values of several tests by Holm's procedure, which controls their family-wise error rate.
 
     Parameters
     ----------
@@ -260,10 +260,10 @@ def compare_folds(
     -----
     Nadeau and Bengio (2003): for k folds, ``t = d / sqrt((1/k + r) s^2)`` with k - 1 degrees of freedom, where d and
     s^2 are mean and sample variance of the k differences and r is `test_to_train`. The plain paired t-test is r = 0; it
-    treats folds as independent although they share training rows, and reports too many differences as significant.
-    The correction is for c = n_methods - 1 comparisons. Simultaneous ones follow Sidak (1967): each interval has the
-    level ``level ** (1 / c)``, and the adjusted p-value is ``1 - (1 - p) ** c``. A reference that is chosen by the same
-    scores, as the best is, makes differences from it slightly too large.
+    treats folds as independent although they share training rows, and reports too many differences as significant. The
+    correction is for c = n_methods - 1 comparisons. Simultaneous ones follow Sidak (1967): each interval has the level
+    ``level ** (1 / c)``, and the adjusted p-value is ``1 - (1 - p) ** c``. If the reference is chosen by the same
+    scores, as the best method is, differences from it are slightly too large.
 
     Examples
     --------

@@ -83,7 +83,7 @@ def average_problems(scores: npt.ArrayLike, groups: Sequence[Hashable]) -> tuple
 
 
 def group_codes(groups: Sequence[Hashable], n: int) -> tuple[list[Hashable], npt.NDArray[np.int64]]:
-    """Return the distinct groups in the order of their first appearance, and the position of each entry's group."""
+    """Return the distinct groups in the order of their first appearance, and the index of each entry's group."""
     labels = list(groups)
     if len(labels) != n:
         raise argument_error("groups", f"have an entry for each of the {n} problems", len(labels))
@@ -145,7 +145,7 @@ def noise_floor(
     n_averaged: int = 1,
     level: float = 0.95,
 ) -> float:
-    """Return how large a mean difference becomes by the noise of training alone.
+    """Return how large a mean difference can be by the noise of training alone.
 
     Networks with the same specification differ by rounding, for example if they are trained in stacks of other shapes.
     A difference between two methods that is smaller than the floor is no larger than that of identical networks.
@@ -157,10 +157,10 @@ def noise_floor(
     groups : sequence of hashable, of length n_pairs
         The group of each pair, such as its data set.
     n_groups : int, optional
-        Number of groups that the mean difference is over; by default those of the pairs. For groups without pairs the
-        noise is assumed to be that of the others, on average.
+        Number of groups that the mean difference is over; by default those of the pairs. Groups without pairs are
+        assumed to have the average noise of the others.
     n_averaged : int, default=1
-        Number of differences that are averaged in each group, such as folds times sizes.
+        Number of differences that are averaged in each group, for example folds times sizes.
     level : float, default=0.95
         Probability with which the mean difference of identical networks is smaller than the floor, between 0 and 1.
 

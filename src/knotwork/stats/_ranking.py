@@ -12,8 +12,7 @@ from scipy.stats import rankdata, studentized_range
 from knotwork._checks import argument_error, check_bool, check_int
 from knotwork.stats._scores import Floats, check_fraction, check_not_negative, read_numbers, read_scores
 
-__all__ = ["FriedmanResult", "average_ranks", "cliques", "critical_difference", "friedman", "pairwise_cliques",
-           "ranks"]  # fmt: skip
+__all__ = ["FriedmanResult", "average_ranks", "cliques", "critical_difference", "friedman", "pairwise_cliques", "ranks"]
 
 
 def ranks(scores: npt.ArrayLike, lower_is_better: bool = True) -> Floats:
@@ -190,7 +189,7 @@ def critical_difference(k: int, n: int, alpha: float = 0.05) -> float:
     return _quantile(k, check_fraction(alpha, "alpha")) * sqrt(k * (k + 1) / (6 * n))
 
 
-@lru_cache(maxsize=1024)  # SciPy integrates numerically, and reports ask for the same few values again and again
+@lru_cache(maxsize=1024)  # SciPy integrates numerically, and reports need the same few values repeatedly
 def _quantile(k: int, alpha: float) -> float:
     """Return the upper quantile of the studentised range, infinite degrees of freedom, over sqrt(2)."""
     return float(studentized_range.ppf(1 - alpha, k, inf)) / sqrt(2)
@@ -237,10 +236,10 @@ def cliques(ranks: npt.ArrayLike, cd: float) -> list[tuple[int, ...]]:
 
 
 def pairwise_cliques(ranks: npt.ArrayLike, differ: npt.ArrayLike) -> list[tuple[int, ...]]:
-    """Return the largest groups of methods of which no two differ significantly, from tests of all pairs.
+    """Return the largest groups of methods without significant differences, from tests of all pairs.
 
-    A method may rank between two members of a group and not belong to it, because it differs from one of them: tests of
-    pairs do not depend on the ranks. Groups may overlap, but no group contains another, and groups of one method are
+    A method may rank between two members of a group without belonging to it, because it differs from one of them: tests
+    of pairs do not depend on the ranks. Groups may overlap, but no group contains another, and groups of one method are
     omitted.
 
     Parameters

@@ -14,8 +14,8 @@ from knotwork.stats._scores import Floats, check_fraction, read_numbers, read_sc
 
 __all__ = ["CorrelationInterval", "RankIntervals", "bootstrap_ranks", "spearman"]
 
-_NUMBERS_AT_ONCE = 1 << 20
-"""Random numbers drawn at a time: this bounds the memory for any number of resamples."""
+_MAX_DRAWS = 1 << 20
+"""Maximum number of random numbers that are drawn at a time, which bounds the memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,9 +75,9 @@ def bootstrap_ranks(
 ) -> RankIntervals:
     """Return average ranks with percentile intervals, from problems resampled with replacement.
 
-    Whole problems are resampled, so the scores of one problem stay together. Problems are assumed to be independent,
-    and if several share a data set, they are not: then give the data sets as `groups`, and the problems of a data set
-    stay together too. Missing and infinite scores and a single problem or group raise an error.
+    Whole problems are resampled, so the scores of one problem stay together. Problems are assumed to be independent. If
+    several share a data set, they are not: then pass the data sets as `groups`, so that the problems of a data set stay
+    together as well. Missing and infinite scores and a single problem or group raise an error.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def bootstrap_ranks(
         The group of each problem; groups are drawn with replacement, each with all its problems. By default each
         problem is drawn by itself.
     n_resamples : int, default=10_000
-        Number of resamples, each of as many problems, or groups, as there are.
+        Number of resamples; each has the original number of problems or groups.
     level : float, default=0.95
         Confidence level of each interval, between 0 and 1.
     seed : int, default=0
@@ -190,8 +190,8 @@ def _ends(values: Floats, level: float) -> tuple[Floats, Floats]:
 
 
 def _chunks(n_resamples: int, n: int) -> Iterator[int]:
-    """Yield numbers of resamples, each of n draws, that add up to `n_resamples` and bound the draws at a time."""
-    most = max(1, _NUMBERS_AT_ONCE // n)
+    """Yield numbers of resamples that add up to `n_resamples`; each part has a bounded number of draws."""
+    most = max(1, _MAX_DRAWS // n)
     for start in range(0, n_resamples, most):
         yield min(most, n_resamples - start)
 

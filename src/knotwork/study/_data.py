@@ -1,4 +1,4 @@
-"""Data sets of a study as arrays for networks, with the values that identify them."""
+"""Data sets of a study as arrays for networks, with their identities."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +10,7 @@ import pandas as pd
 from knotwork._checks import argument_error
 from knotwork.datasets import Dataset, load_dataset, read_table
 from knotwork.study._plan import Plan
-from knotwork.training._members import TrainingTable
+from knotwork.training import TrainingTable
 
 __all__ = ["DataIdentity", "StudyData", "from_dataset", "load_data"]
 
@@ -70,7 +70,7 @@ def from_dataset(dataset: Dataset, name: str) -> StudyData:
 
 
 def _ordinal_codes(column: "pd.Series[Any]") -> npt.NDArray[np.int64]:
-    """Return codes from 0 in ascending order of the values; values that cannot be ordered are ordered as text."""
+    """Return codes from 0 in ascending order of the values; values that cannot be compared are ordered as text."""
     values = column.astype(object)
     try:
         codes = pd.factorize(values, sort=True)[0]

@@ -13,30 +13,30 @@ from joblib import Parallel, delayed
 
 from knotwork._preparation.members import Fitted, PreparedTable, Split, fit_column, joined
 from knotwork.basis._fitted import FittedColumn, fitted_from_json, fitted_to_json
+from knotwork.encoders import Encoding
 from knotwork.encoders._base import count_threads
 from knotwork.encoders._choice import choose_columns
-from knotwork.encoders._methods import Encoding
 from knotwork.knots import Target
 from knotwork.knots._placements import placement_traits
-from knotwork.nn._interactions import InteractionConfig
+from knotwork.nn import InteractionConfig
 from knotwork.study._data import StudyData
 from knotwork.study._folder import write_bytes
 from knotwork.study._networks import NetworkSpec, choice_key
 from knotwork.study._plan import DEFAULT_BINS
 from knotwork.study._provenance import fitting_versions
-from knotwork.training._members import TrainingTable
+from knotwork.training import TrainingTable
 
 __all__ = ["Wanted", "fit_all", "wanted_by"]
 
 FITTED_VERSION = 2
-"""Part of every file name: increase it when a change of the library changes fitted encodings."""
+"""Part of every file name: increase it when a change to the library changes fitted encodings."""
 
 LEAST_CELLS = 1_000_000
-"""Below this number of values, starting threads takes longer than it saves."""
+"""Number of values below which starting threads takes longer than it saves."""
 
 
 class Wanted(NamedTuple):
-    """An encoding with fixed knots that is to be fitted in a fold, and pairs of columns that are to be found."""
+    """An encoding with fixed knots to fit in a fold, and the number of pairs of columns to find."""
 
     encoding: Encoding
     fold: int
@@ -60,9 +60,9 @@ def fit_all(
 ) -> dict[Wanted, Fitted | str]:
     """Return the fitted encodings of a data set, or the traceback where fitting raised an error.
 
-    Encodings are fitted on the training rows of a fold only, and with `store` written to `folder`; those with a valid
-    file in it are read. `bins` is the placement of the bins of PLE. `n_jobs` is the number of threads: by default all
-    cores, or one for small data.
+    Encodings are fitted only on the training rows of a fold. With `store` they are written to `folder`; encodings with
+    a valid file are read from it. `bins` is the placement of the bins of PLE. `n_jobs` is the number of threads: by
+    default all cores, or one for small data.
     """
     wanted = list(wanted)
     by_fold = {split.fold: split for split in splits}
@@ -90,7 +90,7 @@ def _content(table: TrainingTable, split: Split) -> str:
 
 
 def _name(content: str, item: Wanted, bins: str) -> str:
-    """Return a file name that covers everything that a fitted encoding depends on."""
+    """Return a file name that depends on everything that affects the fitted encoding."""
     encoding = item.encoding
     placement = bins if encoding.kind.has_usual_bins and bins != DEFAULT_BINS else encoding.kind.placement
     key = None if placement is None else placement_traits(placement).key
@@ -105,8 +105,8 @@ def _fit_missing(
 ) -> dict[Wanted, Fitted | str]:
     """Fit encodings column by column, so that trees are grown once for all methods and sizes.
 
-    Columns are fitted in threads: trees are grown without Python's lock, and other processes would not know the
-    families and placements that the user has registered in this one.
+    Columns are fitted in threads: trees are grown without the GIL, and other processes would not have the families and
+    placements that the user registered in this one.
     """
     folds = sorted({item.fold for item in missing})
     n_columns = table.numbers.shape[1]
@@ -140,7 +140,7 @@ def _fit_missing(
 def _encodings_of_columns(
     table: TrainingTable, splits: dict[int, Split], missing: list[Wanted]
 ) -> dict[Wanted, list[Encoding]]:
-    """Return the encoding of each column, of methods that choose them by the training rows of the fold."""
+    """Return the encoding of each column; some methods choose it by the training rows of the fold."""
     n_columns = table.numbers.shape[1]
     out = {item: [item.encoding] * n_columns for item in missing}
     for fold in sorted({item.fold for item in missing if item.encoding.kind.is_choice}):
@@ -160,7 +160,7 @@ def _choose(table: TrainingTable, split: Split) -> list[Encoding]:
 def _found_pairs(
     table: TrainingTable, splits: dict[int, Split], missing: list[Wanted]
 ) -> dict[tuple[int, int | str | None], tuple[tuple[int, int], ...]]:
-    """Return the pairs of columns for each fold and number of pairs; none of a table with fewer than two columns."""
+    """Return the pairs of columns for each fold and number of pairs; empty for fewer than two columns."""
     wanted = {(item.fold, item.pairs) for item in missing if item.pairs is not None}
     if table.numbers.shape[1] < 2:
         return {}
@@ -186,8 +186,8 @@ def _joined(
 
 
 def _to_json(fitted: Fitted) -> bytes:
-    """Return an encoding as JSON, which keeps all digits of floats, with a checksum."""
-    blocks = [fitted_to_json(block) for block in fitted.blocks]
+    """Return an encoding as JSON with a checksum; JSON keeps all digits of floats."""
+    blocks = [fitted_to_json(column) for column in fitted.blocks]
     content: dict[str, Any] = {"seconds": fitted.seconds, "versions": fitted.versions, "blocks": blocks}
     content |= {name: value for name in ("chosen", "pairs") if (value := getattr(fitted, name))}
     body = json.dumps(content)

@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 SEAL = b"knotwork-sha256:"
-"""Stands in the metadata of a table in front of the SHA-256 of its file, in which the digits are zeros."""
+"""Prefix, in the metadata of a table, of the SHA-256 of its file, which is computed with zeros for its digits."""
 
 SEALED = re.compile(SEAL + rb"([0-9a-f]{64})")
 NO_DIGITS = b"0" * 64
@@ -44,7 +44,7 @@ SEAL_KEY = b"checksum"
 CHANGED = "was changed or damaged after it was written: its checksum differs"
 
 LEFTOVER_SECONDS = 3600.0
-"""Age from which an unfinished file is removed: no process writes a single file for so long."""
+"""Age after which an unfinished file is removed: writing a single file never takes this long."""
 
 PREPARING = "prepare-"
 """Prefix of locks for the fitting of encodings; all other locks are for units."""
@@ -53,19 +53,19 @@ HEARTBEAT = 10.0
 """Seconds between two renewals of a lock."""
 
 STALE = 120.0
-"""Seconds without renewal after which a lock is stale: far more than a heartbeat, because clocks of machines differ and
+"""Seconds without renewal after which a lock is stale: far more than `HEARTBEAT`, because clocks of machines differ and
 shared file systems are slow."""
 
 _unchanged_since: dict[Path, tuple[int, float]] = {}
-"""Modification time of locks that are dated in the future, and when this process first saw it, by its own clock."""
+"""For locks dated in the future: the modification time, and when this process first saw it by its monotonic clock."""
 
 
 class RecordWarning(UserWarning):
-    """A file in the folder of a study is damaged, or does not belong there, and was ignored."""
+    """A file in the folder of a study is damaged or does not belong to the study, and was ignored."""
 
 
 def write_file(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Write a file by `write_atomically`, with its folder; an error describes the state and the next step."""
+    """Write a file by `write_atomically`, and create its folder; errors have the state and the next step."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, write)
@@ -73,7 +73,7 @@ def write_file(path: Path, write: Callable[[BinaryIO], object]) -> None:
         reason = error.strerror or str(error)
         raise OSError(
             error.errno,
-            f"{path} could not be written: {reason}. Earlier records are complete. Free some space, then run again: "
+            f"{path} could not be written: {reason}. Earlier records are complete. Free some space and run again: "
             "only missing networks are trained",
         ) from error
 
@@ -103,15 +103,15 @@ def _sealed(table: pa.Table, options: dict[str, Any]) -> bytes:
 
 
 def read_table(path: Path) -> "pa.Table | str":
-    """Read a table of `write_table`, without the checksum; return the problem if it is incomplete or changed.
+    """Read a table of `write_table` without its checksum; return the problem if it is incomplete or changed.
 
-    Files of earlier versions have checksums of their pages only.
+    Files of earlier versions have only checksums of their pages.
     """
     try:
         content = path.read_bytes()
         seals = list(SEALED.finditer(content))
         if seals:
-            start, stop = seals[-1].span(1)  # metadata is at the end; the text in a column may look alike
+            start, stop = seals[-1].span(1)  # metadata is at the end; a column may contain similar text
             if hashlib.sha256(content[:start] + NO_DIGITS + content[stop:]).hexdigest().encode() != seals[-1][1]:
                 return CHANGED
         source = pa.BufferReader(content)
@@ -127,7 +127,7 @@ def read_table(path: Path) -> "pa.Table | str":
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove old unfinished files of killed processes."""
+    """Remove old unfinished files left by killed processes."""
     for path in folder.glob(UNFINISHED):
         with suppress(OSError):
             if time.time() - path.stat().st_mtime > LEFTOVER_SECONDS:
@@ -135,7 +135,7 @@ def remove_leftovers(folder: Path) -> None:
 
 
 def process_home() -> str:
-    """Return the scope in which process numbers are unique: the machine, and on Linux its boot and the namespace."""
+    """Return the scope in which process ids are unique: the machine; on Linux also its boot and namespace."""
     home = [socket.gethostname()]
     with suppress(OSError):
         home.append(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip())
@@ -146,9 +146,9 @@ def process_home() -> str:
 
 @final
 class Lock:
-    """A held lock, as a context that releases it; `token` identifies the holder.
+    """A held lock, as a context manager that releases it; `token` identifies the holder.
 
-    While it is held, a thread renews the modification time of the file.
+    While it is held, a thread renews the modification time of its file.
     """
 
     def __init__(self, path: Path, token: str) -> None:
@@ -181,14 +181,13 @@ class Lock:
 def claim(folder: Path, slot: str) -> Lock | None:
     """Acquire the lock of a slot; None if a living process holds it.
 
-    A lock is stale, and is taken over, if its process is dead, as far as that is visible from this machine, or has not
-    renewed it for two minutes. One that is dated in the future is stale if this process has seen no renewal for two
-    minutes.
+    A stale lock is taken over: if its process is known to be dead, or has not renewed it for two minutes. A lock dated
+    in the future is stale if this process has seen no renewal for two minutes.
 
     Notes
     -----
-    If two processes take over a stale lock at the same moment, or a process was suspended for two minutes, both do the
-    same work. This costs time only: records are written atomically and have keys.
+    If two processes take over a stale lock at the same time, or a process was suspended for two minutes, both do the
+    same work. This only costs time: records are written atomically and have keys.
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{slot}.lock"
@@ -202,7 +201,7 @@ def claim(folder: Path, slot: str) -> Lock | None:
 
 def _create(path: Path, token: str) -> Lock | None:
     holder = {"token": token, "home": process_home(), "pid": os.getpid(), "since": time.time()}
-    # The lock appears together with its content: a link to a complete file, which fails if the name exists.
+    # The lock appears with its content: a link to a complete file, which fails if the name exists.
     temporary = path.with_name(f".{path.name}.{token}.tmp")
     write_bytes(temporary, json.dumps(holder).encode())
     try:
@@ -253,7 +252,7 @@ def _is_stale(path: Path) -> bool:
 
 
 def _is_dead(pid: object) -> bool:
-    """Return whether no process has this number; False if it is no number of a process."""
+    """Return whether no process has this id; False if it is not a valid process id."""
     if type(pid) is not int or pid <= 0:
         return False
     try:
@@ -266,8 +265,8 @@ def _is_dead(pid: object) -> bool:
 
 
 def _remove_stale(path: Path) -> None:
-    """Remove a stale lock, unless another process has replaced it by a live one."""
-    # The rename succeeds for one process only; that one looks again, because the file may be a new lock.
+    """Remove a stale lock, unless another process has replaced it by a new one."""
+    # The rename succeeds for one process only, which checks again, because the file may be a new lock.
     aside = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     try:
         os.rename(path, aside)

@@ -1,45 +1,52 @@
-"""Networks of a study, identified by keys of everything that their results depend on, and units of networks."""
+"""Networks of a study, with keys that cover everything their results depend on, and units of networks."""
 
 import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
-from knotwork.encoders._choice import FEATURE_CANDIDATES
-from knotwork.encoders._methods import METHOD_TABLE, PER_FEATURE, Encoding
+from knotwork.encoders import FEATURE_CANDIDATES, METHOD_TABLE, Encoding
+from knotwork.encoders._methods import PER_FEATURE
 from knotwork.encoders._names import EncodingName
 from knotwork.knots._placements import placement_traits
 from knotwork.study._data import DataIdentity
 from knotwork.study._plan import DEFAULT_BINS, BackboneChoice, Plan
 
 __all__ = [
-    "KNOT_SETTINGS", "NetworkSpec", "Unit", "choice_key", "expand", "fold_and_size", "group_units", "siblings",
+    "KNOT_SETTINGS",
+    "NetworkSpec",
+    "Unit",
+    "choice_key",
+    "expand",
+    "fold_and_size",
+    "group_units",
+    "siblings",
     "stack_id",
-]  # fmt: skip
+]
 
 RECORD_VERSION = 1
-"""Part of every key: increase it when a change of the library changes results, so that networks are trained again."""
+"""Part of every key: increase it when a change to the library changes results, so that networks are trained again."""
 
 KNOT_SETTINGS = ("knot_rate", "knot_warmup", "spacing_weight", "knot_spacing")
 """Training settings that affect only methods with learned knots."""
 
 
 def _traits(name: str) -> list[str]:
-    """Return a method without its `start`, the settings of its placement, and its embedding if it has one."""
+    """Return the parts of a key on a method: the method, the settings of its placement, and its embedding if any."""
     method = METHOD_TABLE[name]
     key = None if method.placement is None else placement_traits(method.placement).key
     return [repr(method), str(key), *([] if method.embedding is None else [str(method.embedding)])]
 
 
 BUILT_IN = {name: _traits(name) for name in METHOD_TABLE}
-"""The library's methods and the settings of their placements, whose keys hold the name alone."""
+"""The library's methods and the settings of their placements; their keys contain only the name."""
 
 
 @dataclass(frozen=True)
 class NetworkSpec:
     """One network of a study; `key` is the SHA-256 of everything that its result depends on.
 
-    `pairs` are the pairs of columns that are to be found for its interactions, a number or "auto".
+    `pairs` is the number of pairs of columns to find for its interactions, or "auto".
     """
 
     dataset: str
@@ -53,7 +60,7 @@ class NetworkSpec:
 
     @property
     def identity(self) -> dict[str, str | int | None]:
-        """The columns of records that identify a network for a reader."""
+        """The columns of records that identify a network for readers."""
         return {
             "dataset": self.dataset,
             "backbone": self.backbone.label,
@@ -70,7 +77,7 @@ class NetworkSpec:
 class Unit:
     """Networks of one data set and backbone that are trained together and recorded together.
 
-    `size` is the size of those that have one; None if none has. `fold` is their fold; None if they are of several. If
+    `size` is the size of networks with a size; None if there are none. `fold` is their fold; None for several folds. If
     `alone`, the unit is a single network.
     """
 
@@ -93,7 +100,7 @@ class Unit:
 
     @property
     def slot(self) -> str:
-        """Name of its lock; it does not depend on which of its networks are still missing."""
+        """Name of its lock, which does not depend on the networks that are still missing."""
         network = list(self.networks[0].identity.values()) if self.alone else self.fold
         return _digest([self.dataset, self.backbone.label, self.backbone.settings, self.size, network])[:20]
 
@@ -109,7 +116,7 @@ def expand(plan: Plan, name: str, identity: DataIdentity) -> list[NetworkSpec]:
     Notes
     -----
     A key covers the data, the split, the method and its size, the backbone and the training, but not the rest of the
-    plan: adding or changing a method does not change the keys of other methods.
+    plan: adding or changing a method does not change the keys of other networks.
     """
     return [
         NetworkSpec(name, choice, encoding, fold, seed, key, variant, pairs)
@@ -131,7 +138,7 @@ def _parts(
     kind: tuple[Encoding, str | None],
     place: tuple[int, int],
 ) -> dict[str, object]:
-    """Return the content of a key. Later settings are omitted at their defaults, so that earlier keys stay valid."""
+    """Return the content of a key. Newer settings are omitted at their defaults, so that earlier keys stay valid."""
     (encoding, variant), (fold, seed) = kind, place
     training, interactions = plan.config_of(variant).identity(), plan.interactions_of(variant)
     method = encoding.kind
@@ -162,14 +169,14 @@ def _parts(
 
 
 def _registered(encoding: Encoding) -> list[str] | None:
-    """Return the method and the placement of an encoding if a user has registered one of them, with its settings."""
+    """Return the settings of a method and its placement if one of them was registered by a user; otherwise None."""
     name = encoding.method if encoding.method in list(METHOD_TABLE) else EncodingName.parse(encoding.method).plain
     traits = _traits(name)
     return None if BUILT_IN.get(name) == traits else traits
 
 
 def choice_key(encoding: Encoding) -> list[str] | None:
-    """Return what the choice of the encodings of columns depends on beside the rows; None if there is no choice."""
+    """Return what the choice of encodings per column depends on besides the rows; None if there is no choice."""
     return [PER_FEATURE, *FEATURE_CANDIDATES] if encoding.kind.is_choice else None
 
 
@@ -178,7 +185,7 @@ def _digest(content: object) -> str:
 
 
 def stack_id(keys: Iterable[str]) -> str:
-    """Return the identifier of a stack, given by the keys of its networks in their order."""
+    """Return the identifier of a stack, from the keys of its networks in order."""
     return _digest(list(keys))[:20]
 
 
@@ -187,9 +194,9 @@ def group_units(
 ) -> list[Unit]:
     """Group networks into units: one for each data set, backbone and size, or one for each network.
 
-    Networks without a size join those of the smallest of `sizes`. With `by_fold` a unit has one fold, and units are
-    ordered by fold and size. Single networks of a data set come fold by fold, so that all methods are timed once before
-    any is timed again: the load of a machine may change.
+    Networks without a size join the unit of the smallest of `sizes`. With `by_fold` each unit has one fold, and units
+    are ordered by fold and size. Networks trained alone are ordered by fold, so that all methods are timed once before
+    any is timed again, because the load of the machine may change.
     """
     if not together:
         networks = list(networks)
@@ -210,7 +217,7 @@ def group_units(
 
 
 def fold_and_size(unit: Unit) -> tuple[int, int]:
-    """Return the place of a unit in the order of folds, then of sizes."""
+    """Return the sort key of a unit by fold, then size."""
     return unit.fold or 0, unit.size or 0
 
 

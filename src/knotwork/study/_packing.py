@@ -1,4 +1,4 @@
-"""Copies of a study in a few small files, to publish or to archive."""
+"""Copies of a study in a few small files, for publishing or archiving."""
 
 import re
 from os import PathLike
@@ -25,22 +25,22 @@ from knotwork.study._traces import load_traces
 __all__ = ["pack"]
 
 SMALL: dict[str, Any] = {"compression": "zstd", "compression_level": 19}
-"""Options of files that are written once and copied often."""
+"""Compression options for files that are written once and copied often."""
 
 
 def pack(out: str | PathLike[str], target: str | PathLike[str], *, histories: bool = False) -> dict[str, int]:
     """Copy a study into another folder: one file of records for each plan, and its list of networks.
 
-    The copy is a valid folder of a study: reports can be made of it, and running a plan in it trains the missing
-    networks. A network that was trained more than once has one row, as in `load_results`; a network of several plans
-    belongs to the plan that was run first. Paths of knots and fitted curves are included, fitted encodings are not.
+    The copy is a valid study folder: reports can be made from it, and running a plan in it trains the missing networks.
+    A network that was trained more than once has one row, as in `load_results`; a network in several plans belongs to
+    the plan that was run first. Paths of knots and fitted curves are included, fitted encodings are not.
 
     Parameters
     ----------
     out : str or path
         Folder of the study.
     target : str or path
-        Folder of the copy; it is created. Files of plans that were packed there before are replaced.
+        Folder of the copy, which is created. Files of plans that were packed before are replaced.
     histories : bool, default=False
         Whether to include the losses and scores of every epoch.
 
@@ -99,6 +99,6 @@ def pack(out: str | PathLike[str], target: str | PathLike[str], *, histories: bo
 
 
 def _file_name(manifest: dict[str, Any]) -> str:
-    """Return the name of the files of a plan; earlier versions allowed names of plans that lead to other folders."""
+    """Return the file name of a plan; earlier versions allowed plan names with path separators."""
     safe = re.sub(r"[^\w .+-]", "_", manifest["plan"]).strip(". ")[:100]
     return f"{safe or 'plan'}-{manifest['plan_hash'][:8]}.parquet"

@@ -1,4 +1,4 @@
-"""Plans: the networks that a study trains, as one frozen value that is read from a TOML file."""
+"""Plans: the networks that a study trains, as a frozen value that is read from a TOML file."""
 
 import hashlib
 import json
@@ -13,12 +13,12 @@ from typing import Any, ClassVar
 from knotwork._checks import argument_error, check_bool, check_choice, check_int, listed, type_error
 from knotwork._preparation.members import SPLITS
 from knotwork.datasets import KEYS
-from knotwork.encoders._methods import METHOD_TABLE, Encoding, check_method
+from knotwork.encoders import METHOD_TABLE, Encoding
+from knotwork.encoders._methods import check_method
 from knotwork.knots import PLACEMENTS, TASKS
 from knotwork.knots._placements import resolve_placement
-from knotwork.nn._backbones import BACKBONES, Backbone, make_backbone
-from knotwork.nn._interactions import InteractionConfig
-from knotwork.training._config import TrainingConfig
+from knotwork.nn import BACKBONES, Backbone, InteractionConfig, make_backbone
+from knotwork.training import TrainingConfig
 from knotwork.training._network import CATEGORIES
 
 __all__ = ["DEFAULT_BINS", "PLANS", "BackboneChoice", "LinearConfig", "Plan", "TableFile", "Variant", "load_plan"]
@@ -26,22 +26,26 @@ __all__ = ["DEFAULT_BINS", "PLANS", "BackboneChoice", "LinearConfig", "Plan", "T
 PLANS: dict[str, Path] = {path.stem: path for path in sorted((Path(__file__).parent / "plans").glob("*.toml"))}
 """The built-in plans by name."""
 
-NAME = re.compile(r"[^\x00-\x1f\x7f/\\.][^\x00-\x1f\x7f/\\]{0,99}")
-"""A name that is also the name of a file."""
+FILE_NAME = re.compile(r"[^\x00-\x1f\x7f/\\.][^\x00-\x1f\x7f/\\]{0,99}")
+"""A name that is valid as a file name."""
 
 PRESETS = {"paper": TrainingConfig.paper, "default": TrainingConfig}
-"""Starting points of the training settings, by the value of the key `preset`."""
+"""Defaults of the training settings, by the value of the key `preset`."""
 
 DIVISORS = ("std", "range")
-"""Spread of the test target that RMSE is divided by to give NRMSE."""
+"""Spreads of the test target by which RMSE may be divided to give NRMSE."""
 
 DEFAULT_BINS = "cart"
-"""Placement of the bins of PLE; a plan may name another one, which does not need the target."""
+"""Default placement of the bins of PLE; a plan may name another one that does not need the target."""
 
-LATER: dict[str, Any] = {
-    "variants": [], "keep_knots": False, "bins": DEFAULT_BINS, "n_seeds": 1, "first_folds": None,
-}  # fmt: skip
-"""Fields that the first version of plans did not have, with their defaults."""
+NEWER_FIELDS: dict[str, Any] = {
+    "variants": [],
+    "keep_knots": False,
+    "bins": DEFAULT_BINS,
+    "n_seeds": 1,
+    "first_folds": None,
+}
+"""Fields that were added after the first version of plans, with their defaults."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +108,7 @@ class BackboneChoice:
     def from_value(cls, value: Any, preset: str = "paper") -> "BackboneChoice":
         """Read a backbone of a plan: a name, or a table with `name`, settings, and optionally a `label`.
 
-        Settings that are not given are those of `preset`, "paper" or "default".
+        Missing settings are those of `preset`, "paper" or "default".
         """
         if isinstance(value, BackboneChoice):
             return value
@@ -174,7 +178,7 @@ class Variant:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Its content, without interactions if it has none."""
+        """Its content; interactions are omitted if there are none."""
         content = {"name": self.name, "training": dict(self.training)}
         return content if self.interactions is None else {**content, "interactions": asdict(self.interactions)}
 
@@ -198,8 +202,8 @@ class Plan:
         methods with an embedding such as ``"PLE+LR8"``, and ``"per-feature"``, for which the training rows of a fold
         choose the encoding of each column.
     backbones : tuple of BackboneChoice
-        Networks, or linear models (``"linear"``), as names or as mappings like those of a TOML file. Settings that are
-        not given are those of the paper, unless `training` has ``preset = "default"``.
+        Networks, or linear models (``"linear"``), as names or as mappings as in a TOML file. Missing settings are those
+        of the paper, unless `training` has ``preset = "default"``.
     datasets : tuple of str, default=()
         Keys of `knotwork.datasets.KEYS`.
     tables : tuple of TableFile, default=()
@@ -211,27 +215,27 @@ class Plan:
     seed : int, default=42
         Random seed of the folds; the networks of fold f have the random seed ``seed + f``.
     n_seeds : int, default=1
-        Number of random seeds with which each network is trained in every fold, on the same rows: ``seed + f``,
-        ``seed + f + folds`` and so on. A plan that increases it keeps the networks that are recorded already.
+        Number of random seeds per network and fold, on the same rows: ``seed + f``, ``seed + f + folds`` and so on.
+        Networks that are already recorded are kept if it is increased.
     split : {"folds", "holdout"}, default="folds"
         Cross-validation, or 20 % of the rows as test rows, drawn anew for each repetition.
     training : TrainingConfig, optional
         Training settings; by default `TrainingConfig.paper`.
     categories : {"embedding", "code", "mixed"}, default="code"
         Input of categories to backbones with a flat input: embeddings, codes as in the paper, or one-hot columns for
-        features of at most eight categories and embeddings for others.
+        features with at most eight categories and embeddings for others.
     nrmse_by : {"std", "range"}, default="std"
         Divisor of RMSE in NRMSE: standard deviation or range of the test target.
     together : bool, default=True
-        Train many networks in one stack. Otherwise each is trained alone, so that its training time is meaningful.
+        Whether to train many networks in one stack; otherwise each is trained alone, so that its time is meaningful.
     variants : tuple of Variant, default=()
         Ways of training, and interactions, each applied to all networks; by default only `training`.
     keep_knots : bool, default=False
-        Record the positions of learned knots after every epoch, for `load_knot_paths`.
+        Whether to record the positions of learned knots after every epoch, for `load_knot_paths`.
     bins : {"cart", "uniform", "quantile"}, default="cart"
         Placement of the bins of PLE; PLE-Q has its own.
     first_folds : int, optional
-        Number of folds that are trained, the first of all `folds`; by default all.
+        Train only this number of folds, the first of `folds`; by default all.
     description : str, default=""
         A sentence for `knotwork study list`.
 
@@ -401,7 +405,7 @@ class Plan:
         content["tables"] = [{**asdict(table), "path": table.name} for table in self.tables]
         content["training"] = self.config.identity()
         content["variants"] = [{**each.settings, "training": each.training} for each in self.variants]
-        for name, default in LATER.items():  # plans that do not use these fields keep the hash of earlier versions
+        for name, default in NEWER_FIELDS.items():  # plans without these fields keep the hash of earlier versions
             if content[name] == default:
                 del content[name]
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
@@ -451,8 +455,8 @@ def load_plan(name_or_path: str | PathLike[str]) -> Plan:
 
 
 def _check_name(value: str, name: str) -> None:
-    """Raise an error unless a file can be named like this, in the folder where it belongs."""
-    if not NAME.fullmatch(value):
+    """Raise an error unless the value is valid as a file name."""
+    if not FILE_NAME.fullmatch(value):
         requirement = "have 1 to 100 characters, none of them / \\ or a line end, and no dot as the first"
         raise argument_error(name, requirement, value, "Files are named after it.")
 

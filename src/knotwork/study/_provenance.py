@@ -1,4 +1,4 @@
-"""Provenance of records: the code, the software and the machine that a network was trained with."""
+"""Provenance of records: the code, the software and the machine of the training."""
 
 import hashlib
 import os
@@ -20,12 +20,20 @@ import torch
 import knotwork
 from knotwork._checks import argument_error, listed
 from knotwork._cores import usable_cores
-from knotwork.nn._backbones import Backbone
+from knotwork.nn import Backbone
 from knotwork.study._folder import process_home
-from knotwork.training._config import TrainingConfig
+from knotwork.training import TrainingConfig
 
-__all__ = ["PROVENANCE", "differences", "fitting_versions", "origin", "precision_of", "read_commit", "source_id",
-           "with_known"]  # fmt: skip
+__all__ = [
+    "PROVENANCE",
+    "differences",
+    "fitting_versions",
+    "origin",
+    "precision_of",
+    "read_commit",
+    "source_id",
+    "with_known",
+]
 
 PROVENANCE: dict[str, str] = {
     "commit": "git commit of the library; a version where it was not installed from a checkout",
@@ -45,30 +53,30 @@ PROVENANCE: dict[str, str] = {
     "threads": "threads of the training on a CPU",
     "precision": "precision of matrix products",
 }
-"""Columns of records on provenance, with their meanings; those that hold text."""
+"""Text columns of records on provenance, with their meanings."""
 
 FITTING = ("scikit_learn_version", "lightgbm_version")
-"""Columns on the software that grows trees: they matter to encodings with knots at the splits of trees."""
+"""Columns on the software that grows trees; relevant for encodings with knots at splits of trees."""
 
 DECIDES_BITS = tuple(name for name in PROVENANCE if name not in ("commit", "version", *FITTING))
-"""Where these are equal, training the same stack again should give the same bits."""
+"""Columns that determine the bits: if they are equal, training the same stack again should give the same bits."""
 
 ABSENT = "none"
-"""Stands where a machine has no such part; a missing value means that it was not recorded."""
+"""Value if the machine has no such part; a missing value means that it was not recorded."""
 
 UNKNOWN = "not recorded"
-"""Stands for a missing value: records of earlier versions have none of these columns."""
+"""Shown for a missing value: records of earlier versions do not have these columns."""
 
-KNOWN = "provenance.toml"
-"""File in the folder of a study with what is known of the provenance of earlier records."""
+KNOWN_FILE = "provenance.toml"
+"""File in the folder of a study with the known provenance of earlier records."""
 
 SKIPPED = ("__pycache__",)
-PATIENCE = 10.0
-"""Seconds that git or nvidia-smi may take."""
+TIMEOUT_SECONDS = 10.0
+"""Timeout of git and nvidia-smi in seconds."""
 
 
 def origin(device: torch.device | None = None) -> dict[str, Any]:
-    """Return the columns of records on the code, the software and the machine that train, and on a device if given."""
+    """Return the columns of records on the code, the software and the machine, and on the device if given."""
     columns = {
         "commit": read_commit(),
         "source": source_id(),
@@ -95,7 +103,7 @@ def fitting_versions() -> dict[str, str]:
 
 
 def precision_of(config: TrainingConfig, backbone: Backbone, device: torch.device) -> str:
-    """Return the precision of matrix products of a training."""
+    """Return the precision of matrix products in training."""
     if device.type != "cuda":
         return "float32"
     return backbone.precision if config.precision == "auto" else config.precision
@@ -111,9 +119,9 @@ def _version_of(package: str) -> str:
 
 @cache
 def read_commit(package: Path = Path(knotwork.__file__).parent) -> str:
-    """Return the commit of a package in a git checkout, with "+changes" if its files differ; else its version.
+    """Return the git commit of a package, with "+changes" if its files differ; the version if there is none.
 
-    A checkout is recognised by its content: an environment may lie in the repository of another project.
+    A checkout is recognised by its content, because an environment may be inside the repository of another project.
     """
     lines = _output("git", "-C", str(package), "rev-parse", "HEAD", "HEAD:./").split()
     if len(lines) == 2:
@@ -123,9 +131,9 @@ def read_commit(package: Path = Path(knotwork.__file__).parent) -> str:
 
 @cache
 def source_id(package: Path = Path(knotwork.__file__).parent) -> str:
-    """Return git's identifier of the files of a package, whether it lies in a repository or not.
+    """Return git's tree identifier of the files of a package, inside a repository or not.
 
-    It is printed by ``git rev-parse COMMIT:src/knotwork``, so that the commit can be found on another machine.
+    ``git rev-parse COMMIT:src/knotwork`` prints it, so that the commit can be identified on another machine.
     """
     return _tree(package).hex()
 
@@ -139,7 +147,7 @@ def _tree(folder: Path) -> bytes:
             continue
         if path.is_dir():
             if tree := _tree(path):
-                entries[name + b"/"] = b"40000 " + name + b"\0" + tree  # git sorts folders as if they ended in a slash
+                entries[name + b"/"] = b"40000 " + name + b"\0" + tree  # git sorts folders with a slash at the end
         else:
             mode = b"100755 " if path.stat().st_mode & 0o100 else b"100644 "
             entries[name] = mode + name + b"\0" + _object(b"blob", path.read_bytes())
@@ -170,9 +178,9 @@ def _processor() -> str:
 
 
 def _output(*command: str) -> str:
-    """Return the output of a program; nothing if it is not available or fails."""
+    """Return the output of a program; empty if it is not available or fails."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=True)
     except (OSError, subprocess.SubprocessError):
         return ""
     return done.stdout
@@ -181,9 +189,9 @@ def _output(*command: str) -> str:
 def differences(
     recorded: Mapping[str, Any], now: Mapping[str, Any], *, supervised: bool = False
 ) -> dict[str, tuple[str, str]]:
-    """Return the columns that decide bits and differ, with both values; "not recorded" stands for a missing one.
+    """Return the columns of `DECIDES_BITS` that differ, with both values; a missing value is "not recorded".
 
-    `supervised` is whether the encoding has knots at the splits of trees.
+    `supervised` tells whether the encoding has knots at splits of trees.
     """
     names = [*DECIDES_BITS, *(FITTING if supervised else ())]
     if "cuda" in str(recorded.get("device")) and "cuda" in str(now.get("device")):
@@ -198,11 +206,11 @@ def written(value: object) -> str:
 
 
 def with_known(frame: pd.DataFrame, folder: Path) -> pd.DataFrame:
-    """Fill missing provenance of records with what the file ``provenance.toml`` in the folder of a study states.
+    """Fill missing provenance of records from the file ``provenance.toml`` in the folder of a study.
 
-    Records of earlier versions did not state it. A value is followed by the source that the file names for it.
+    Records of earlier versions do not have it. Each value is followed by the source named in the file.
     """
-    path = folder / KNOWN
+    path = folder / KNOWN_FILE
     if not path.is_file():
         return frame
     frame = frame.copy()
@@ -221,20 +229,25 @@ def with_known(frame: pd.DataFrame, folder: Path) -> pd.DataFrame:
 
 def _read_known(path: Path) -> list[dict[str, Any]]:
     """Return the tables of the file of `with_known`."""
-    valid = {"plans": list, "backbones": list, "recorded_until": datetime, "according_to": str,
-             **dict.fromkeys(PROVENANCE, str)}  # fmt: skip
+    valid = {
+        "plans": list,
+        "backbones": list,
+        "recorded_until": datetime,
+        "according_to": str,
+        **dict.fromkeys(PROVENANCE, str),
+    }
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise argument_error(KNOWN, "be a TOML file", str(path), f"The reader reports: {error}.") from error
+        raise argument_error(KNOWN_FILE, "be a TOML file", str(path), f"The reader reports: {error}.") from error
     entries = content.get("known")
     if content.keys() != {"known"} or not isinstance(entries, list):
-        raise argument_error(KNOWN, "have tables [[known]] and nothing else", list(content), f"Correct {path}.")
+        raise argument_error(KNOWN_FILE, "have tables [[known]] and nothing else", list(content), f"Correct {path}.")
     for entry in entries:
         for name, value in entry.items():
             if not isinstance(value, valid.get(name, ())):
                 requirement = f"have the keys {listed(valid, most=40)}, with texts, lists and a time"
-                raise argument_error(KNOWN, requirement, f"{name} = {value}", f"Correct {path}.")
+                raise argument_error(KNOWN_FILE, requirement, f"{name} = {value}", f"Correct {path}.")
         if "according_to" not in entry:
-            raise argument_error(KNOWN, "name its sources by the key 'according_to'", entry, f"Correct {path}.")
+            raise argument_error(KNOWN_FILE, "name its sources by the key 'according_to'", entry, f"Correct {path}.")
     return entries

@@ -1,4 +1,4 @@
-"""Units as tasks of a Ray cluster: the driver loads, fits and records, and the workers train."""
+"""Units as tasks of a Ray cluster: this process loads, fits and records; the workers train."""
 
 import time
 from collections.abc import Callable
@@ -21,8 +21,8 @@ from knotwork.training._spread import MAX_RETRIES, connected
 __all__ = ["RayCluster", "connected"]
 
 QUEUE = 2
-"""Units submitted to Ray for each that the cluster can train at once: enough that no worker waits, few enough that the
-tables of waiting units fit into Ray's store."""
+"""Units submitted to Ray per unit that the cluster can train at once: two keep all workers busy, and the tables of
+waiting units fit into Ray's object store."""
 
 
 class _Submitted(NamedTuple):
@@ -39,9 +39,9 @@ class _Submitted(NamedTuple):
 class RayCluster:
     """Trains units on a Ray cluster and records them in this process.
 
-    A Ray worker needs neither the data sets nor LightGBM nor the folder of the study. If it dies, Ray runs its unit
-    again elsewhere; a unit gets failure records after the death of four workers. `worker` prepares and records units,
-    `finish` is called with each unit and its outcome, `skip` with a data set that cannot be used and the error.
+    Ray workers need neither the data sets nor LightGBM nor the folder of the study. If a worker dies, Ray runs its unit
+    again elsewhere; after the death of four workers the unit gets failure records. `worker` prepares and records units,
+    `finish` is called with each unit and its outcome, `skip` with an unusable data set and the error.
     """
 
     ray: Any
@@ -53,7 +53,7 @@ class RayCluster:
     _table: tuple[Prepared, Any] | None = None
 
     def work(self, units: list[Unit]) -> list[Unit]:
-        """Train units, and return those that another process works on."""
+        """Train units, and return those that another process is working on."""
         share, most = self._capacity()
         task = self.ray.remote(num_cpus=1, num_gpus=share, max_retries=MAX_RETRIES)(_train_unit)
         busy, skipped = [], set()
@@ -69,13 +69,13 @@ class RayCluster:
             while self._submitted:
                 self._collect(wait=True)
         finally:
-            # Tasks end with the connection and are not cancelled: cancelling one that just ended aborts this process.
+            # Tasks end with the connection. Cancelling a task that has just ended would abort this process.
             for submitted in self._submitted.values():
                 submitted.lock.release()
         return busy
 
     def _capacity(self) -> tuple[float, int]:
-        """Return the share of a GPU that a unit requests, 0 for the CPU, and the number of units to submit at once."""
+        """Return the share of a GPU per unit (0 for the CPU), and the maximum number of submitted units."""
         device = check_choice(self.worker.device, "device of a Ray cluster", ("auto", "cpu", "cuda"))
         resources = self.ray.cluster_resources()
         if device == "cuda" and not resources.get("GPU"):
@@ -85,7 +85,7 @@ class RayCluster:
         return 1.0 / self.units_per_gpu, QUEUE * self.units_per_gpu * int(resources["GPU"])
 
     def _submit(self, task: Any, unit: Unit, later: list[Unit]) -> bool:
-        """Submit the missing networks of a unit to Ray; False if another process works on it."""
+        """Submit the missing networks of a unit to Ray; False if another process is working on it."""
         lock = claim(self.worker.out / "locks", unit.slot)
         if lock is None:
             return False
@@ -105,7 +105,7 @@ class RayCluster:
         return True
 
     def _stored(self, prepared: Prepared) -> Any:
-        """Return the reference of a table in Ray's store; a table is stored once for all its units."""
+        """Return the reference of a table in Ray's object store, where it is stored once for all its units."""
         if self._table is None or self._table[0] is not prepared:
             self._table = prepared, self.ray.put((prepared.data, prepared.splits))
         return self._table[1]
@@ -143,7 +143,7 @@ def _train_unit(
     networks: list[NetworkSpec],
     device: str,
 ) -> list[Result]:
-    """Train a unit in a Ray worker; the time starts here, because the task may have waited in the queue."""
+    """Train a unit in a Ray worker; its time starts here, because the task may have waited in the queue."""
     started = time.time()
     results = train_networks(plan, Prepared(*table, fitted), networks, device=device)
     return [replace(result, row={**origin(), **result.row, "started_at": started}) for result in results]

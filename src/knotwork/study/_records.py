@@ -73,25 +73,31 @@ IDENTITY = ("dataset", "backbone", "tokens", "method", "size", "fold", "seed", "
 """Columns that identify a network of a plan for a reader."""
 
 STACK = ("stack", "stack_size", "stack_place")
-"""Columns on the stack that a network was trained in: its identifier, the number of its networks, and the place in it,
+"""Columns on the stack that a network was trained in: its identifier, its number of networks, and the position in it,
 from 0."""
 
 _FIRST_ORIGIN = ("version", "torch_version", "device")
-LATER = (
-    "variant", "knot_shift", "chosen", "pairs", "epoch_seconds", "valid_score", *STACK,
+NEWER_COLUMNS = (
+    "variant",
+    "knot_shift",
+    "chosen",
+    "pairs",
+    "epoch_seconds",
+    "valid_score",
+    *STACK,
     *(name for name in PROVENANCE if name not in _FIRST_ORIGIN),
-)  # fmt: skip
-"""Columns that the first version of records did not have; they are missing in old records."""
+)
+"""Columns added after the first version of records; they are missing in old records."""
 
 FIRST_EPOCH = "first_epoch"
-"""Metadata: the number of the first epoch. Files without it, of versions up to 0.2.0, count epochs from 0."""
+"""Metadata key: the number of the first epoch. Files without it, of versions up to 0.2.0, count epochs from 0."""
 
 CONSOLIDATED = "records.parquet"
-READERS = 8
-"""Threads that read records: on a shared file system most of the time is waiting."""
+READER_THREADS = 8
+"""Threads that read records: on a shared file system, most of the time is spent waiting."""
 
 MANIFEST_KEYS = {"plan", "plan_hash", "run_at", "n_rows", "networks"}
-"""Keys of every manifest; since version 0.2.0 there is also `definition`, the plan itself."""
+"""Keys of every manifest; since version 0.2.0 there is also `definition`, the plan."""
 
 
 def _metric_columns() -> list[str]:
@@ -100,10 +106,10 @@ def _metric_columns() -> list[str]:
 
 
 def record_schema(further: Iterable[str] = ()) -> pa.Schema:
-    """Return the columns of a record and their types; `further` are columns of metrics that are not registered now.
+    """Return the columns of a record and their types; `further` are columns of metrics that are not registered.
 
     A metric that does not apply is missing, as is `size` of Std and MinMax. The metadata lists the columns of metrics,
-    so that records can be read in a session with other registered metrics, and says how epochs are counted.
+    so that records can be read in sessions with other registered metrics, and how epochs are counted.
     """
     columns = {**_BEFORE_METRICS, **dict.fromkeys(_metric_columns(), pa.float64()), **_BEHIND_METRICS}
     unknown = dict.fromkeys((name for name in further if name not in columns), pa.float64())
@@ -112,7 +118,7 @@ def record_schema(further: Iterable[str] = ()) -> pa.Schema:
 
 
 def write_records(out: Path, name: str, rows: Iterable[Mapping[str, Any]]) -> Path:
-    """Write the rows of one unit, one mapping per network, atomically; a record of the same name is replaced."""
+    """Write the rows of one unit atomically, one mapping per network; a record of the same name is replaced."""
     path = out / "records" / f"{name}.parquet"
     schema, content = record_schema(), [dict(row) for row in rows]
     unknown = sorted({column for row in content for column in row} - set(schema.names))
@@ -128,7 +134,7 @@ def write_records(out: Path, name: str, rows: Iterable[Mapping[str, Any]]) -> Pa
 class RecordIndex:
     """The records in the folder of a study; `refresh` reads only new files.
 
-    `problems` are the reasons why files are ignored, by their paths within the folder.
+    `problems` has the reasons why files are ignored, by their paths within the folder.
     """
 
     out: Path
@@ -147,7 +153,7 @@ class RecordIndex:
         if len(new) > 1:
             self._read_consolidated(stamps)
             new = [name for name, stamp in stamps.items() if self._seen.get(name) != stamp]
-        with ThreadPoolExecutor(READERS) as pool:
+        with ThreadPoolExecutor(READER_THREADS) as pool:
             for name, content in zip(new, pool.map(_read_file, [self._path(name) for name in new]), strict=True):
                 self._forget(name)
                 self._seen[name] = stamps[name]
@@ -160,8 +166,8 @@ class RecordIndex:
     def _stamps(self) -> dict[str, tuple[int, int]]:
         """Return size and modification time of every record file.
 
-        Records are replaced by renaming, which changes the inode. So for known files the listing of the folder is
-        enough: asking for the sizes of thousands of files before every unit is slow on a shared file system.
+        Records are replaced by renaming, which changes the inode, so that a directory listing is enough for known
+        files: reading the sizes of thousands of files before every unit is slow on a shared file system.
         """
         stamps = {}
         with suppress(FileNotFoundError), os.scandir(self.out / "records") as entries:
@@ -187,14 +193,14 @@ class RecordIndex:
         self._frame = None
 
     def _read_consolidated(self, stamps: Mapping[str, tuple[int, int]]) -> None:
-        """Read the consolidated copy of the records, as far as the records are unchanged."""
+        """Read the consolidated copy of those records that have not changed since."""
         path = self.out / CONSOLIDATED
         if not path.is_file() or self._seen:
             return
         table = read_table(path)
         parts = [] if isinstance(table, str) else _read_list(table, b"parts")
         table = table if isinstance(table, str) else _as_record(table)
-        if isinstance(table, str) or parts is None:  # it is only a copy: read the records themselves
+        if isinstance(table, str) or parts is None:  # the copy is not needed: the records themselves are read
             problem = table if isinstance(table, str) else CHANGED
             self.problems[CONSOLIDATED] = f"{problem}; it is only a copy of the records, which were read instead"
             return
@@ -211,13 +217,13 @@ class RecordIndex:
         return self._chosen().reset_index(drop=True)
 
     def sources(self) -> dict[str, str]:
-        """Return the name of the file of the row of every key."""
+        """Return the file name of the row of every key."""
         files = np.repeat(list(self.tables), [table.num_rows for table in self.tables.values()])
         chosen = self._chosen()
         return dict(zip(chosen["key"], files[chosen.index].tolist(), strict=True))
 
     def _chosen(self) -> pd.DataFrame:
-        """Return the rows of `frame`, with their positions in the concatenated files as index."""
+        """Return the rows of `frame`, indexed by their positions in the concatenated files."""
         if not self.tables:
             return pd.DataFrame({name: [] for name in record_schema().names})
         if self._frame is not None:
@@ -229,7 +235,7 @@ class RecordIndex:
         return self._frame
 
     def states(self) -> dict[str, tuple[str, float]]:
-        """Return status and time of the record of every key."""
+        """Return the status and time of the record of every key."""
         best: dict[str, tuple[str, float]] = {}
         for table in self.tables.values():
             columns = (table[name].to_pylist() for name in ("key", "status", "recorded_at"))
@@ -262,9 +268,9 @@ def _read_list(table: pa.Table, key: bytes) -> list[Any] | None:
 
 def _as_record(table: pa.Table) -> "pa.Table | str":
     """Return a table with the columns of records; the problem if it has others."""
-    recorded = _read_list(table, b"metrics")  # records of 0.1.0 have no metadata
-    for name in (*LATER, *_metric_columns()):
-        if name not in table.column_names and (name in LATER or recorded is None or name not in recorded):
+    recorded = _read_list(table, b"metrics")  # records of version 0.1.0 have no metadata
+    for name in (*NEWER_COLUMNS, *_metric_columns()):
+        if name not in table.column_names and (name in NEWER_COLUMNS or recorded is None or name not in recorded):
             table = table.append_column(name, pa.nulls(len(table), record_schema().field(name).type))
     schema = record_schema(map(str, recorded or ()))
     if set(schema.names) != set(table.column_names) or not table.select(schema.names).schema.equals(schema):
@@ -274,7 +280,7 @@ def _as_record(table: pa.Table) -> "pa.Table | str":
 
 
 def counted_from_one(table: pa.Table, column: str) -> pa.Table:
-    """Return a table whose column of epochs counts from 1: that of earlier versions counts from 0."""
+    """Return a table whose column of epochs counts from 1; files of earlier versions count from 0."""
     if FIRST_EPOCH.encode() in (table.schema.metadata or {}):
         return table
     place = table.schema.get_field_index(column)
@@ -283,14 +289,14 @@ def counted_from_one(table: pa.Table, column: str) -> pa.Table:
 
 
 def _joined(tables: Iterable[pa.Table]) -> pa.Table:
-    """Concatenate records; a metric that a record does not have is missing there."""
+    """Concatenate records; metrics that a record does not have are missing."""
     return pa.concat_tables(tables, promote_options="default")
 
 
 def load_results(out: str | PathLike[str], plan_hash: str | None = None) -> pd.DataFrame:
     """Load all records of a study, one row per trained network.
 
-    A network that was trained again, after a failure or because something it depends on has changed, has one row: the
+    A network that was trained again, after a failure or because something it depends on changed, has one row: the
     latest success, or else the latest failure. Damaged files are ignored with a `RecordWarning` that names them.
 
     Parameters
@@ -360,9 +366,9 @@ def _manifest_path(out: Path, plan_hash: str) -> Path:
 def write_manifest(
     out: Path, plan: Plan, networks: Sequence[NetworkSpec], n_rows: dict[str, int], *, unavailable: Collection[str] = ()
 ) -> None:
-    """Write the networks of a plan and the numbers of rows, so that the status of a study needs no data.
+    """Write the networks of a plan and the numbers of rows, so that the status can be computed without data.
 
-    For data sets that are unavailable now, the entries of an earlier manifest of the plan are kept.
+    For data sets that are not available, the entries of an earlier manifest of the plan are kept.
     """
     path = _manifest_path(out, plan.plan_hash)
     earlier, _ = inspect_manifests([path] if path.is_file() else [], RecordIndex(out))
@@ -401,7 +407,7 @@ def manifest_paths(out: Path) -> list[Path]:
 def inspect_manifests(paths: Iterable[Path], index: RecordIndex) -> tuple[list[dict[str, Any]], dict[str, str]]:
     """Return manifests, the latest last, and the problems of damaged files, by their paths within the folder.
 
-    In place of a damaged file, the networks of its plan that are recorded are listed.
+    For a damaged file, the recorded networks of its plan are listed instead.
     """
     manifests, problems = [], {}
     for path in paths:
@@ -435,7 +441,7 @@ def _read_manifest(path: Path) -> dict[str, Any] | None:
 
 
 def _from_records(stem: str, frame: pd.DataFrame) -> dict[str, Any] | None:
-    """Return the manifest of a plan, of whose hash `stem` is the beginning, as far as its networks are recorded."""
+    """Return the manifest of the plan whose hash starts with `stem`, with its recorded networks."""
     rows = frame[frame["plan_hash"].str.startswith(stem, na=False)] if len(frame) else frame
     if not len(rows):
         return None
@@ -468,5 +474,5 @@ def check_manifests(out: Path, manifests: Sequence[Any]) -> None:
             "out",
             "be a folder that a plan was run in",
             str(out),
-            "Name the folder that 'knotwork study run NAME --out DIR' was given, or run a plan there first.",
+            "Pass the folder of 'knotwork study run NAME --out DIR', or run a plan there first.",
         )

@@ -1,4 +1,4 @@
-"""Running a plan in a folder: only missing networks are trained, and other processes may work in the same folder."""
+"""Running a plan in a folder: only missing networks are trained, and several processes may share the folder."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -21,8 +21,9 @@ from knotwork.study._plan import Plan, load_plan
 from knotwork.study._records import CONSOLIDATED, consolidate, inspect_manifests, manifest_paths, write_manifest
 from knotwork.study._traces import TRACES
 from knotwork.study._worker import DATA_ERRORS, POLL, Progress, UnitOutcome, Worker
+from knotwork.training import EpochReport
 from knotwork.training._engine import resolve_device
-from knotwork.training._progress import EpochReport, Reporter
+from knotwork.training._progress import Reporter
 
 __all__ = ["RunSummary", "prepare_plan", "run"]
 
@@ -78,16 +79,16 @@ def run(
 ) -> RunSummary:
     """Train the networks of a plan that are not recorded in a folder yet.
 
-    A run may be killed at any moment and run again: at most the current unit is lost. Any number of processes may run
-    plans in one folder, on any number of machines that share it. Networks whose method raises an error get failure
-    records with the traceback, and data sets that cannot be loaded are skipped.
+    A run can be killed at any time and started again: only the current unit is lost. Any number of processes, on any
+    number of machines that share the folder, can run plans in it. Networks that raise an error get failure records with
+    the traceback, and data sets that cannot be loaded are skipped.
 
     Parameters
     ----------
     plan : Plan, str or path
         The plan, its name, or its file.
     out : str or path
-        The folder of the study; it is created.
+        The folder of the study, which is created.
     engine : {"local", "ray"}
         Where units are trained: in this process, or as tasks of a Ray cluster.
     device : str
@@ -95,10 +96,10 @@ def run(
     retry_failed : bool
         Whether to train failed networks again.
     report : callable, optional
-        Called with sentences on the progress.
+        Called with sentences on progress.
     progress : callable, optional
-        Called without arguments; returns a context that provides a function, which is called after every epoch with
-        the share of all networks that is trained.
+        Called without arguments; returns a context manager that provides a function, which is called after every epoch
+        with the trained share of all networks.
     n_jobs : int, optional
         Threads for the fitting of encodings; by default all cores.
     address : str, optional
@@ -108,8 +109,8 @@ def run(
     only : sequence of str
         Data sets of the plan to train on, in this order; by default all of them.
     by_fold : bool
-        Train the first fold of all data sets before the second one, and small sizes before large ones, so that a run
-        that is stopped leaves complete folds. Otherwise all folds are trained together, which is faster for small
+        Whether to train the first fold of all data sets before the second, and small sizes before large ones, so that
+        an interrupted run leaves complete folds. Otherwise all folds are trained together, which is faster for small
         networks.
 
     Returns
@@ -150,8 +151,8 @@ def prepare_plan(
 ) -> RunSummary:
     """Fit the encodings of a plan and store them in a folder, without training.
 
-    A machine that trains the plan in this folder, or in a copy of it, then fits no encodings and needs no LightGBM.
-    Several processes may prepare a plan at once: each takes data sets that no other works on.
+    A machine that trains the plan in this folder, or in a copy, then neither fits encodings nor needs LightGBM. Several
+    processes can prepare a plan at once, each on different data sets.
 
     Parameters
     ----------
@@ -188,7 +189,7 @@ def _read_arguments(plan: Plan | str | PathLike[str], out: str | PathLike[str]) 
 
 
 def _cluster(engine: str, address: str | None) -> AbstractContextManager[Any]:
-    """Return a context that provides the connected module `ray`, or None for the local engine."""
+    """Return a context manager that provides the connected module `ray`, or None for the local engine."""
     if engine == "local":
         return nullcontext()
     from knotwork.study._ray_engine import connected  # noqa: PLC0415 - only this engine needs it
@@ -230,7 +231,7 @@ class _StudyRun:
         return self.summary
 
     def _chosen(self, units: list[Unit]) -> list[Unit]:
-        """Return the units of the data sets `only`, in their order, within a fold and size if folds come first."""
+        """Return the units of the data sets `only`, in that order; with `by_fold`, ordered by fold and size first."""
         order = {name: place for place, name in enumerate(self.only)}
         chosen = sorted((unit for unit in units if unit.dataset in order), key=lambda unit: order[unit.dataset])
         return sorted(chosen, key=fold_and_size) if self.by_fold else chosen
@@ -295,7 +296,7 @@ class _StudyRun:
             self._say(f"Training {len(missing):,} of {len(networks):,} networks{before}.")
 
     def _work(self, pending: list[Unit]) -> None:
-        """Train units; those that other processes work on come last, and are waited for."""
+        """Train units; wait for those that other processes are working on."""
         self.n_units, self.n_done = len(pending), 0
         waiting = False
         while pending:
@@ -308,7 +309,7 @@ class _StudyRun:
             pending = busy
 
     def _work_here(self, pending: list[Unit]) -> list[Unit]:
-        """Train units in this process, and return those that another process works on."""
+        """Train units in this process, and return those that another process is working on."""
         busy = []
         ends = np.cumsum([0, *(len(unit.networks) for unit in pending)]) / sum(len(unit.networks) for unit in pending)
         with nullcontext(None) if self.progress is None else self.progress() as report:
@@ -328,7 +329,7 @@ class _StudyRun:
         return busy
 
     def _work_on_cluster(self, pending: list[Unit]) -> list[Unit]:
-        """Train units on a Ray cluster, and return those that another process works on."""
+        """Train units on a Ray cluster, and return those that another process is working on."""
         from knotwork.study._ray_engine import RayCluster  # noqa: PLC0415 - only this engine needs it
 
         return RayCluster(self.ray, self.worker, self._finish, self._skip, self.units_per_gpu).work(pending)
@@ -343,6 +344,6 @@ class _StudyRun:
 
 
 def _pass_on(report: Reporter, place: int, ends: FloatArray, epoch: EpochReport) -> Any:
-    """Pass on the report of a unit as one of all units, which end at these shares of the networks."""
+    """Pass on the report of a unit as progress of all units, which end at the shares `ends` of the networks."""
     start, end = ends[place : place + 2]
     return report(replace(epoch, done=float(start + (end - start) * epoch.done), stack=place, n_stacks=len(ends) - 1))

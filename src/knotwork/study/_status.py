@@ -15,16 +15,16 @@ from knotwork.study._records import RecordIndex, check_manifests, inspect_manife
 __all__ = ["BackboneEstimate", "StudyStatus", "backbone_estimates", "study_status", "written"]
 
 Place = tuple[str, str | None, int | None]
-"""Backbone, its tokens, and size of a network."""
+"""Backbone, tokens and size of a network."""
 
 
 @dataclass(frozen=True)
 class StudyStatus:
     """Progress of a plan in a folder.
 
-    `n_working` counts the units of the folder that processes hold locks of. `rate` is the number of networks per hour
-    and process, and `remaining` the seconds that one process needs for the rest; both are None without comparable
-    records. `problems` are the reasons why files are ignored, by their paths within the folder.
+    `n_working` counts the locked units in the folder. `rate` is the number of networks per hour and process,
+    `remaining` the seconds that one process needs for the rest; both are None without comparable records. `problems`
+    has the reasons why files are ignored, by their paths within the folder.
     """
 
     plan: str
@@ -70,10 +70,10 @@ def study_status(out: str | PathLike[str]) -> list[StudyStatus]:
 
 
 def _estimate_seconds(networks: Iterable[tuple[int, Place]], frame: pd.DataFrame) -> float | None:
-    """Estimate the time of networks, given by rows and place, in one process on the device of the latest record.
+    """Estimate the training time of networks in one process on the device of the latest record.
 
-    For each backbone and size, seconds = rows * (recorded seconds / recorded rows); a size without records uses all
-    records of its backbone. None if a backbone has no records.
+    Networks are given as numbers of rows and places. For each backbone and size, seconds = rows * (recorded seconds /
+    recorded rows); a size without records uses all records of its backbone. None if a backbone has no records.
     """
     good = frame[frame["status"] == "ok"]
     if len(good):
@@ -92,7 +92,7 @@ def _estimate_seconds(networks: Iterable[tuple[int, Place]], frame: pd.DataFrame
 
 
 def _rates(frame: pd.DataFrame, by: list[str]) -> dict[tuple[object, ...], float]:
-    """Return the seconds per network and row of each group."""
+    """Return the seconds per network and row for each group."""
     sums = frame.groupby(by)[["train_seconds", "prepare_seconds", "n_rows"]].sum()
     seconds = sums["train_seconds"] + sums["prepare_seconds"]
     return dict(zip(sums.index, seconds / sums["n_rows"], strict=True))
@@ -100,7 +100,7 @@ def _rates(frame: pd.DataFrame, by: list[str]) -> dict[tuple[object, ...], float
 
 @dataclass(frozen=True)
 class BackboneEstimate:
-    """The networks of a plan with one backbone, and the estimate of their time; None without records."""
+    """Number of networks of a plan with one backbone, and their estimated time; None without records."""
 
     backbone: str
     n_networks: int
@@ -108,7 +108,7 @@ class BackboneEstimate:
 
 
 def backbone_estimates(plan: Plan, out: str | PathLike[str] | None = None) -> list[BackboneEstimate]:
-    """Return a line for each backbone of a plan, with estimates from the records of the study in `out`."""
+    """Return the networks and times of each backbone of a plan, estimated from the records of the study in `out`."""
     frame = None if out is None else RecordIndex(Path(out).expanduser()).refresh().frame()
     lines = []
     for choice in plan.backbones:
@@ -139,7 +139,7 @@ def _n_rows(name: str) -> int | None:
 
 
 def written(seconds: float) -> str:
-    """Format a time for readers.
+    """Format a time.
 
     Examples
     --------

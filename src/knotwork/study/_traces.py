@@ -1,4 +1,4 @@
-"""Traces beside the records: training histories, paths of learned knots, and fitted curves."""
+"""Traces, which complement records: training histories, paths of learned knots, and fitted curves."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,25 +14,25 @@ import pyarrow as pa
 from knotwork.study._folder import read_table, write_table
 from knotwork.study._networks import NetworkSpec
 from knotwork.study._records import FIRST_EPOCH, counted_from_one, open_study, select_results, warn_of
-from knotwork.training._results import History
+from knotwork.training import History
 
 __all__ = ["TRACES", "Result", "load_curves", "load_histories", "load_knot_paths", "load_traces", "write_traces"]
 
-KEY = pa.dictionary(pa.int32(), pa.string())
+KEY_TYPE = pa.dictionary(pa.int32(), pa.string())
 TRACES: dict[str, dict[str, pa.DataType]] = {
-    "histories": {"key": KEY, "epoch": pa.int32(), **dict.fromkeys(("loss", "score", "rate"), pa.float32())},
-    "knots": {"key": KEY, "epoch": pa.int32(), "feature": KEY, "knot": pa.int32(), "position": pa.float64()},
-    "curves": {"key": KEY, "x": pa.float64(), "value": pa.float64()},
+    "histories": {"key": KEY_TYPE, "epoch": pa.int32(), **dict.fromkeys(("loss", "score", "rate"), pa.float32())},
+    "knots": {"key": KEY_TYPE, "epoch": pa.int32(), "feature": KEY_TYPE, "knot": pa.int32(), "position": pa.float64()},
+    "curves": {"key": KEY_TYPE, "x": pa.float64(), "value": pa.float64()},
 }
-"""The columns of the files of traces, by the name of their folder. Epochs count from 1; 0 is the start."""
+"""The columns of trace files, by the name of their folder. Epochs count from 1; 0 is the start."""
 
 
 @dataclass(frozen=True, eq=False)
 class Result:
     """The result of one network.
 
-    `row` holds columns of its record; `knot_path` the knots at the start and after every epoch, of shape
-    (epochs + 1, n_features, K); `curve` values of a single feature and predictions, of shape (n, 2).
+    `row` has columns of its record; `knot_path` the knots at the start and after every epoch, of shape (epochs + 1,
+    n_features, K); `curve` the values of a single feature and the predictions, of shape (n, 2).
     """
 
     row: dict[str, Any]
@@ -48,11 +48,11 @@ def _schema(kind: str) -> pa.Schema:
 def write_traces(
     out: Path, name: str, networks: Sequence[NetworkSpec], results: Sequence[Result], *, features: Sequence[str]
 ) -> None:
-    """Write the traces of a record, each kind as a file with the record's name; a kind without rows has no file.
+    """Write the traces of a record, one file with the record's name for each kind that has rows.
 
     `features` are the names of the numerical features.
     """
-    for kind, columns_of in COLUMNS.items():
+    for kind, columns_of in TRACE_COLUMNS.items():
         schema = _schema(kind)
         tables = []
         for network, result in zip(networks, results, strict=True):
@@ -88,15 +88,15 @@ def _curve_columns(result: Result, features: Sequence[str]) -> dict[str, Any]:
     return {} if result.curve is None else {"x": result.curve[:, 0], "value": result.curve[:, 1]}
 
 
-COLUMNS = {"histories": _history_columns, "knots": _knot_columns, "curves": _curve_columns}
-"""Functions that return the columns of a network without its key, by kind; called one network at a time, because knot
-paths are large."""
+TRACE_COLUMNS = {"histories": _history_columns, "knots": _knot_columns, "curves": _curve_columns}
+"""Functions that return the columns of one network without its key, by kind; knot paths are too large for several
+networks."""
 
 
 def load_histories(out: str | PathLike[str], plan_hash: str | None = None) -> pd.DataFrame:
     """Load the training histories of a study, one row per network and epoch.
 
-    The networks are those of `load_results`, which describes the network of each key.
+    The networks are those of `load_results`, which describes each key.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ def _load_frame(kind: str, out: str | PathLike[str], plan_hash: str | None) -> p
 
 
 def load_traces(kind: str, out: str | PathLike[str], plan_hash: str | None = None) -> pa.Table:
-    """Load one kind of traces, a key of `TRACES`, of the networks of `load_results`."""
+    """Load one kind of traces, a key of `TRACES`, for the networks of `load_results`."""
     index = open_study(out)
     keys, sources = select_results(index, plan_hash)["key"], index.sources()
     by_record: dict[str, list[str]] = {}

@@ -1,4 +1,4 @@
-"""Training of a unit: members from fitted encodings, one call of the engine or linear models, rows of records."""
+"""Training of a unit: members from fitted encodings, a call of the engine or linear models, rows of records."""
 
 import json
 import time
@@ -16,32 +16,31 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from knotwork._preparation.members import Fitted, PreparedTable, Split
 from knotwork.basis._compiled import encode_dense
 from knotwork.basis._fitted import compiled_table
-from knotwork.nn._backbones import Backbone
+from knotwork.nn import Backbone
 from knotwork.study._data import StudyData
 from knotwork.study._fitting import Wanted, wanted_by
 from knotwork.study._networks import KNOT_SETTINGS, NetworkSpec, stack_id
 from knotwork.study._plan import LinearConfig, Plan
 from knotwork.study._provenance import origin, precision_of
 from knotwork.study._traces import Result
-from knotwork.training._engine import resolve_device, train
-from knotwork.training._members import Member, TrainingTable
-from knotwork.training._metrics import METRICS, evaluate
+from knotwork.training import METRICS, Member, Trained, TrainingTable, train
+from knotwork.training._engine import resolve_device
+from knotwork.training._metrics import evaluate
 from knotwork.training._network import count_parameters
 from knotwork.training._progress import Reporter
-from knotwork.training._results import Trained
 
 __all__ = ["UnitTrainer", "failure", "knot_shifts"]
 
 FloatArray = npt.NDArray[np.float64]
 
 LEAST_SHIFT = 1e-5
-"""Smallest movement of a knot, as a share of the training range, that is not rounding."""
+"""Minimum movement of a knot, as a share of the training range; smaller ones are rounding."""
 
 GRID = 501
 """Number of points of the fitted curve of a linear model on a single feature."""
 
 IMPOSSIBLE = -50.0
-"""Logit of a class without training rows: its probability is about 1e-22, and log losses stay finite."""
+"""Logit of a class without training rows: its probability is about 1e-22, so that log losses are finite."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +56,7 @@ class UnitTrainer:
     def results(self, networks: Sequence[NetworkSpec], fitted: Mapping[Wanted, Fitted | str]) -> list[Result]:
         """Return the result of each network.
 
-        A network whose encoding could not be fitted has failed. If training raises an error, networks are trained one
+        Networks whose encoding could not be fitted have failed. If training raises an error, networks are trained one
         by one, and those that raise an error again have failed.
         """
         encodings = {network: fitted[wanted_by(network)] for network in networks}
@@ -83,7 +82,7 @@ class UnitTrainer:
         return results
 
     def _fit_linear(self, config: LinearConfig, network: NetworkSpec, fitted: Fitted) -> Result:
-        """Fit a linear model on the training rows of a fold; validation rows are not used, and categories are codes."""
+        """Fit a linear model on the training rows of a fold, with categories as codes; validation rows are not used."""
         split = next(split for split in self.splits if split.fold == network.fold)
         started = time.perf_counter()
         model = _LinearModel(config, PreparedTable.from_table(self.data.table, [split]).table, fitted, split.train)
@@ -128,7 +127,7 @@ class UnitTrainer:
             categories=self.plan.categories,
             report=self.report,
             keep_knots=self.plan.keep_knots,
-            ensemble=True,  # stacks side by side; without a time limit none is left out
+            ensemble=True,  # several stacks at once; none is skipped without a time limit
         )
         if trained.interrupted:
             raise KeyboardInterrupt
@@ -144,7 +143,7 @@ class UnitTrainer:
             }
             for network, output, test in zip(networks, outputs, tests, strict=True)
         ]
-        counts: dict[Any, int] = {}  # counting builds a network, so do it once for each shape
+        counts: dict[Any, int] = {}  # counting builds a network, so count once per shape
         for row, member in zip(rows, members, strict=True):
             pairs = None if member.interactions is None else member.interactions.shape
             shape = member.kinds, member.sizes, member.embedding, pairs
@@ -154,18 +153,18 @@ class UnitTrainer:
         return dict(zip(networks, self._finished(trained, networks, rows), strict=True))
 
     def _decided(self, fitted: Fitted) -> dict[str, str]:
-        """Return the columns of records on what training rows have decided, as JSON."""
+        """Return the columns of records on choices made by training rows, as JSON."""
         names = self.data.identity.numerical
         pairs = [[names[first], names[second]] for first, second in fitted.pairs]
         decided = {"chosen": dict(zip(names, fitted.chosen, strict=False)), "pairs": pairs}
         return {name: json.dumps(content) for name, content in decided.items() if content}
 
     def _varied(self, member: Member, variant: str | None, *, pairs: tuple[tuple[int, int], ...]) -> Member:
-        """Return a member with the training of a variant; variants of the learning rate alone share a stack."""
+        """Return a member with the training of a variant; variants of only the learning rate share a stack."""
         config, usual = self.plan.config_of(variant).for_columns(self.data.identity.numerical), self.plan.config
         batch_size = config.batch_size_for(len(self.data.table.target))
         shared = replace(config, learning_rate=usual.learning_rate, batch_size=batch_size)
-        if not member.learnable:  # settings of knots do not part networks without learned ones
+        if not member.learnable:  # settings of learned knots do not affect networks without them
             shared = replace(shared, **{name: getattr(usual, name) for name in KNOT_SETTINGS})
         interactions = self.plan.interactions_of(variant)
         if interactions is not None:
@@ -175,7 +174,7 @@ class UnitTrainer:
     def _finished(
         self, trained: Trained, networks: Sequence[NetworkSpec], rows: Sequence[dict[str, Any]]
     ) -> list[Result]:
-        """Add columns on training to rows, and return them with histories and knot paths."""
+        """Add columns on training to rows, and return the results with histories and knot paths."""
         for piece in trained.pieces:
             stack = [networks[place] for place in piece.places]
             for place_in_stack, place in enumerate(piece.places):
@@ -196,7 +195,7 @@ class UnitTrainer:
         return results
 
     def _scores(self, output: FloatArray, target: npt.NDArray[Any]) -> dict[str, Any]:
-        """Return the metrics on test rows; a network with predictions that are not finite has failed."""
+        """Return the metrics on test rows; a network with non-finite predictions has failed."""
         if not np.isfinite(output).all():
             return failure("training diverged: some predictions are not finite").row
         scores = evaluate(self.data.table.task, torch.from_numpy(output)[None], torch.from_numpy(target)[None])
@@ -240,7 +239,7 @@ class _LinearModel:
         return logits
 
     def curve(self) -> FloatArray | None:
-        """Return the fit of a single numerical feature, of shape (GRID, 2); None if the table has other features.
+        """Return the fitted curve of a single numerical feature, of shape (GRID, 2); None if there are other features.
 
         Columns are values over the range of the feature, and predictions or probabilities of the last class.
         """
@@ -264,9 +263,9 @@ def failure(error: str) -> Result:
 def knot_shifts(trained: Trained) -> list[tuple[float, float] | None]:
     """Return the mean and the largest movement of each member's knots, as shares of the training range.
 
-    None stands for knots that are not learned. Learned knots have a minimal spacing, so closer placed knots start a
-    little apart; this is not counted. The best weights are compared, not the last ones: knots that begin to move after
-    the best epoch have not moved.
+    None stands for knots that are not learned. Learned knots have a minimum spacing, so knots placed closer together
+    start slightly apart, which is not counted. The best weights are compared, not the last ones: knots that start to
+    move after the best epoch have not moved.
     """
     shifts: list[tuple[float, float] | None] = [None] * len(trained.histories)
     for piece in trained.pieces:
@@ -275,7 +274,7 @@ def knot_shifts(trained: Trained) -> list[tuple[float, float] | None]:
             continue
         distance = (encoding.spacings()[0].detach().double() - encoding.starting_breaks()).abs()
         used = torch.arange(distance.shape[-1], device=distance.device) <= encoding.n_knots[..., None]
-        used[..., 0] = False  # the left end of the domain is no knot
+        used[..., 0] = False  # the left end of the domain is not a knot
         distance = torch.where(used, distance, 0.0).flatten(1)
         means = distance.sum(dim=1) / used.flatten(1).sum(dim=1).clamp(min=1)
         rows = zip(piece.places, means.tolist(), distance.amax(dim=1).tolist(), encoding.learned.tolist(), strict=True)

@@ -1,4 +1,4 @@
-"""Verification: a sample of records is trained again on this machine and compared with what was recorded."""
+"""Verification: a sample of recorded networks is trained again on this machine and compared."""
 
 import math
 from collections import Counter
@@ -39,34 +39,48 @@ from knotwork.training._engine import resolve_device
 __all__ = ["VERDICTS", "Verification", "verify"]
 
 VERDICTS = ("equal", "within noise", "different", "not retrained")
-"""How far a record agrees: in every bit, no further away than another random seed, further, or unknown."""
+"""Agreement of a record: bit-identical, within the difference between random seeds, beyond it, or unknown."""
 
-N_SEEDS = 4
-"""Further random seeds that the noise of a network is estimated from."""
 
-SEED_STEP = 1000
-"""Distance of these random seeds: networks of other folds have the numbers next to that of a network."""
+@dataclass(frozen=True)
+class NoiseRule:
+    """How much a retrained network may differ from its record.
 
-CONFIDENCE = 0.99
-"""Share of honest records whose difference is below the noise even if rounding acts like another random seed."""
+    Parameters
+    ----------
+    n_seeds : int
+        Number of further random seeds for estimating the noise of a network; each costs one more training.
+    seed_step : int
+        Step between these random seeds: networks of other folds have the seeds next to that of a network.
+    confidence : float
+        Share of correct records whose difference is below the noise even if rounding acts like another random seed.
+    machines_to_stacks : float
+        Maximum ratio of rounding differences between machines to those between a network alone and in a stack.
+    rounding : float
+        Minimum noise, relative to the score or to 1.
+    sum_rounding : float
+        Maximum relative difference of the columns `EXACT`, some of which are sums over test rows.
+    changed_rows : int
+        Number of test rows whose class or rank may change by rounding; their share is the minimum noise of
+        classification scores.
+    """
 
-STACKS_TO_MACHINES = 100.0
-"""How many times more two machines may differ in rounding than a network alone does from the same one in a stack."""
+    n_seeds: int = 4
+    seed_step: int = 1000
+    confidence: float = 0.99
+    machines_to_stacks: float = 100.0
+    rounding: float = 1e-5
+    sum_rounding: float = 1e-9
+    changed_rows: int = 2
 
-ROUNDING = 1e-5
-"""Smallest noise, as a share of a score or of 1."""
 
-FEWEST_ROWS = 2
-"""Test rows whose class or rank rounding may change: the smallest noise of scores of classes is their share."""
+NOISE = NoiseRule()
 
 EXACT = ("n_rows", "n_features", "n_parameters", "target_mean", "target_std", "target_range")
-"""Columns that depend on neither the machine nor rounding."""
+"""Columns that depend neither on the machine nor on rounding."""
 
 COURSE = ("epochs", "best_epoch", "knots_moved")
-"""Columns that equal records share besides their scores."""
-
-SUM_ROUNDING = 1e-9
-"""Largest relative difference of the columns `EXACT`, some of which are sums over test rows."""
+"""Columns, besides scores, in which equal records agree."""
 
 
 @dataclass(frozen=True)
@@ -76,14 +90,14 @@ class Verification:
     Parameters
     ----------
     table : DataFrame
-        One row for each record of the sample: what identifies it, `verdict` (one of `VERDICTS`), the `metric` with the
+        One row for each record of the sample: its identity, `verdict` (one of `VERDICTS`), the `metric` with the
         largest difference relative to its noise, its `recorded` and `retrained` values, the `noise`, and the `reason`.
     n_records : int
         Number of trained networks that the sample was drawn from.
     notes : tuple of str
-        Sentences on the sample: what differs between this machine and the recorded one.
+        Sentences on differences between this machine and the recorded one.
     interrupted : bool
-        Whether Ctrl-C ended it: the table then has the records that were trained before.
+        Whether Ctrl-C ended it: the table then has the records that were trained until then.
     """
 
     table: pd.DataFrame
@@ -117,10 +131,10 @@ def verify(
 ) -> Verification:
     """Train a random sample of the recorded networks again, and compare the scores.
 
-    Nothing is written to the folder. The plan, the folds and, where they are stored, the knots are those of the folder.
-    On a machine with the recorded software and hardware, the whole stack of a network is trained again, and every bit
-    must be the same; if two trainings here differ, the machine itself is not deterministic, and noise is allowed for.
-    Elsewhere a network is trained alone, and a difference is compared with that between random seeds.
+    Nothing is written to the folder. The plan, the folds and, if they are stored, the knots are those of the folder. On
+    a machine with the recorded software and hardware, the whole stack of a network is trained again, and every bit must
+    be the same; if two trainings here differ, the machine is not deterministic, and noise is tolerated. Otherwise a
+    network is trained alone, and its difference is compared with that between random seeds.
 
     Parameters
     ----------
@@ -131,14 +145,14 @@ def verify(
     random_seed : int, default=0
         Random seed of the sample.
     plan : Plan, str or path, optional
-        Verify only the records of this plan, given by its name or file; by default of all plans in the folder. It is
-        needed for a plan of your own that was run by version 0.1.0, which did not store it.
+        Verify only the records of this plan, given by its name or file; by default of all plans in the folder. Your own
+        plans that were run by version 0.1.0 must be given, because that version did not store them.
     only : sequence of str
         Verify only records of these data sets.
     device : str, default="auto"
         Device for training; by default a GPU if one is available.
     alone : bool, default=False
-        Train networks alone even where the bits of a whole stack could be compared, which takes less time.
+        Whether to train networks alone even if the bits of a whole stack could be compared, which is faster.
     report : callable, optional
         Called with a sentence for each record.
     progress : callable, optional
@@ -151,11 +165,11 @@ def verify(
 
     Notes
     -----
-    Noise is measured for each network. Its random seed and four others give the standard deviation s of a score; two
-    random seeds are less than ``sqrt(2) t s`` apart 99 times out of 100, where t is the 99.5 % quantile of Student's
-    distribution with 4 degrees of freedom. Rounding cannot do more than that. Where the precision of matrix products is
-    the recorded one, it does less: at most 100 times the difference between the network alone and the same one in a
-    stack of five.
+    Noise is measured for each network. Its random seed and four others give the standard deviation s of a score; with a
+    probability of 99 %, two random seeds differ by less than ``sqrt(2) t s``, where t is the 99.5 % quantile of
+    Student's distribution with 4 degrees of freedom. Rounding cannot have a larger effect. If matrix products have the
+    recorded precision, its effect is smaller: at most 100 times the difference between the network alone and the same
+    network in a stack of five.
 
     Examples
     --------
@@ -200,7 +214,7 @@ class _RetrainSettings:
 
 @dataclass(frozen=True)
 class _RecordVerdict:
-    """The verdict on one record; `differing` has what differs between the recorded machine and this one."""
+    """The verdict on one record; `differing` has the differences between the recorded machine and this one."""
 
     record: Mapping[str, Any]
     verdict: str
@@ -227,14 +241,14 @@ class _RecordVerdict:
 
     @property
     def sentence(self) -> str:
-        """The verdict for a reader."""
+        """The verdict as a sentence."""
         variant = "" if pd.isna(self.record["variant"]) else f", {self.record['variant']}"
         name = f"{self.record['dataset']}, {self.record['backbone']}, {self.encoding}"
         return f"{name}, fold {self.record['fold']}{variant}: {self.verdict}{self.reason and f' ({self.reason})'}"
 
 
 def _plans_of(index: RecordIndex, given: Plan | None) -> dict[str, Plan | str]:
-    """Return the plans in the folder of a study by their hashes; the reason where one is not available."""
+    """Return the plans in the folder of a study by their hashes, or the reason why a plan is not available."""
     manifests, problems = inspect_manifests(manifest_paths(index.out), index)
     warn_of(index.out, problems)
     check_manifests(index.out, manifests)
@@ -244,7 +258,7 @@ def _plans_of(index: RecordIndex, given: Plan | None) -> dict[str, Plan | str]:
 
 
 def _stored_plan(manifest: Mapping[str, Any], built_in: Mapping[str, Plan]) -> Plan | str:
-    """Return the plan of a manifest, which is stored in it or built into the library; else the reason."""
+    """Return the plan of a manifest, stored or built-in, or the reason why it is not available."""
     if "definition" not in manifest:
         missing = f"the folder does not contain the plan {manifest['plan']!r}; name its file by --plan"
         return built_in.get(manifest["plan_hash"], missing)
@@ -333,7 +347,7 @@ class _Retraining:
         return replace(line, differing=differing)
 
     def _fit(self, networks: Sequence[NetworkSpec]) -> dict[Wanted, Fitted | str]:
-        """Return encodings of networks: those stored in the folder, others fitted now and not stored."""
+        """Return the encodings of networks: stored ones from the folder; others are fitted and not stored."""
         wanted = {wanted_by(network) for network in networks}
         new = sorted(wanted - self.fitted.keys(), key=repr)
         if new:
@@ -342,7 +356,7 @@ class _Retraining:
         return {item: self.fitted[item] for item in wanted}
 
     def _environment(self, network: NetworkSpec, fitted: Fitted) -> dict[str, Any]:
-        """Return the columns on provenance that a record of a network would have here."""
+        """Return the provenance columns that a record of a network would have on this machine."""
         backbone = network.backbone.config
         if isinstance(backbone, LinearConfig):
             return {**origin(torch.device("cpu")), "precision": "float64", **fitted.versions}
@@ -350,7 +364,7 @@ class _Retraining:
         return {**origin(self.settings.device), "precision": precision, **fitted.versions}
 
     def _stack(self, record: Mapping[str, Any]) -> list[NetworkSpec] | None:
-        """Return the networks that a record was trained with, in their order; None if one is not known."""
+        """Return the networks of a record's stack, in order; None if one is unknown."""
         frame = self.index.frame()
         keys = frame[frame["stack"] == record["stack"]].sort_values("stack_place")["key"].tolist()
         if stack_id(keys) != record["stack"] or not set(keys) <= self.networks.keys():
@@ -358,7 +372,7 @@ class _Retraining:
         return [self.networks[key] for key in keys]
 
     def _train(self, networks: list[NetworkSpec], *, again: bool = False) -> dict[NetworkSpec, Result]:
-        """Train networks in one stack; the results of the last one are kept, as several of a sample may be in it."""
+        """Train networks in one stack; the results of the last stack are kept, for further networks of it."""
         if again or self.trained[0] != networks:
             results = self._results(networks, self._fit(networks))
             if again:
@@ -373,34 +387,37 @@ class _Retraining:
             return dict(zip(networks, trainer.results(networks, fitted), strict=True))
 
     def _is_deterministic(self, stack: list[NetworkSpec], network: NetworkSpec, result: Result) -> bool:
-        """Return whether a second training here gives the same bits as the first."""
+        """Return whether a second training on this machine gives the same bits as the first."""
         return _compared(result.row, self._train(stack, again=True)[network].row, noise=None).verdict == "equal"
 
     def _noise(self, network: NetworkSpec, result: Result, *, same_precision: bool) -> dict[str, float]:
         """Return the noise of every score of a network, for `_compared`."""
         split = next(split for split in self.splits if split.fold == network.fold)
         scores = _scores(result.row)
-        step = FEWEST_ROWS / len(split.test) if self.data.table.task == "classification" else 0.0
-        floors = {name: max(ROUNDING * max(abs(value), 1.0), step) for name, value in scores.items()}
+        step = NOISE.changed_rows / len(split.test) if self.data.table.task == "classification" else 0.0
+        floors = {name: max(NOISE.rounding * max(abs(value), 1.0), step) for name, value in scores.items()}
         if isinstance(network.backbone.config, LinearConfig):
             return floors
         fitted = self._fit([network])[wanted_by(network)]
-        seeds = [network.seed + SEED_STEP * number for number in range(N_SEEDS + 1)]  # the first is its own
+        # The first seed is that of the network itself.
+        seeds = [network.seed + NOISE.seed_step * number for number in range(NOISE.n_seeds + 1)]
         others = [replace(network, seed=seed) for seed in seeds]
         copy, *rest = self._results(others, {wanted_by(network): fitted}).values()
         noise = _spreads(result.row, [other.row for other in rest])
         if same_precision:
-            rounding = {name: STACKS_TO_MACHINES * abs(copy.row.get(name, math.inf) - scores[name]) for name in scores}
+            rounding = {
+                name: NOISE.machines_to_stacks * abs(copy.row.get(name, math.inf) - scores[name]) for name in scores
+            }
             noise = {name: min(value, rounding[name]) for name, value in noise.items()}
         return {name: max(floor, noise.get(name, 0.0)) for name, floor in floors.items()}
 
 
 def _spreads(row: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Return how far two random seeds may be apart in every score, given the rows of several."""
+    """Return the possible difference between two random seeds for every score, from the rows of several."""
     rows = [row, *(other for other in others if other["status"] == "ok")]
     if len(rows) < 2:
         return {}
-    factor = math.sqrt(2.0) * float(student.ppf(0.5 + CONFIDENCE / 2, len(rows) - 1))
+    factor = math.sqrt(2.0) * float(student.ppf(0.5 + NOISE.confidence / 2, len(rows) - 1))
     names = [name for name in _scores(row) if all(name in _scores(other) for other in rows)]
     return {name: factor * float(np.std([other[name] for other in rows], ddof=1)) for name in names}
 
@@ -416,13 +433,13 @@ def _compared(
 ) -> _RecordVerdict:
     """Compare a record with the row of a network that was trained again.
 
-    `noise` has the largest difference of each score that is allowed; if it is None, every bit must be the same.
+    `noise` has the maximum difference of each score; if it is None, every bit must be the same.
     """
     recorded, now = _scores(record), _scores(row)
     gaps = {name: abs(now[name] - value) if name in now else math.inf for name, value in recorded.items()}
-    limits = {name: ROUNDING * max(abs(value), 1.0) for name, value in recorded.items()} | dict(noise or {})
+    limits = {name: NOISE.rounding * max(abs(value), 1.0) for name, value in recorded.items()} | dict(noise or {})
     worst = max(gaps, key=lambda name: gaps[name] / limits[name])
-    fixed = _unequal(record, row, EXACT, SUM_ROUNDING)
+    fixed = _unequal(record, row, EXACT, NOISE.sum_rounding)
     course = _unequal(record, row, COURSE)
     if fixed:
         verdict, reason = "different", fixed
@@ -438,7 +455,7 @@ def _compared(
 
 
 def _unequal(record: Mapping[str, Any], row: Mapping[str, Any], names: Sequence[str], rounding: float = 0.0) -> str:
-    """Return a sentence on the first column that differs; nothing if none does. Missing columns are not compared."""
+    """Return a sentence on the first column that differs; empty if none does. Missing columns are not compared."""
     for name in names:
         before, now = record.get(name), row.get(name)
         if pd.notna(before) and pd.notna(now) and abs(float(now) - float(before)) > rounding * abs(float(before)):
@@ -453,7 +470,7 @@ def _last_line(error: str) -> str:
 
 
 def _notes(lines: Sequence[_RecordVerdict]) -> tuple[str, ...]:
-    """Return sentences on what differs between the recorded machine and this one."""
+    """Return sentences on differences between the recorded machine and this one."""
     counts = Counter((name, *both) for line in lines for name, both in line.differing.items())
     missing = sorted({name for name, before, _ in counts if before == UNKNOWN})
     notes = [f"Not recorded: {', '.join(missing)}. Bits need not be equal."] if missing else []

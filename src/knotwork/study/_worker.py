@@ -1,4 +1,4 @@
-"""The work on one unit: acquire its lock, then prepare, train and record the networks that are missing."""
+"""Work on one unit: acquire its lock, then prepare, train and record its missing networks."""
 
 import hashlib
 import time
@@ -24,10 +24,10 @@ from knotwork.training._progress import Reporter
 __all__ = ["DATA_ERRORS", "POLL", "Prepared", "UnitOutcome", "Worker", "train_networks"]
 
 DATA_ERRORS = (ArgumentError, ColumnError, DatasetMismatchError, DatasetUnavailableError)
-"""Errors that make a data set unavailable: it is skipped, and the others are trained."""
+"""Errors that make a data set unavailable: it is skipped, and other data sets are trained."""
 
 POLL = 0.5
-"""Seconds between two attempts to acquire a lock that another process holds."""
+"""Seconds between two attempts to acquire a lock held by another process."""
 
 Progress = Callable[[], AbstractContextManager[Reporter]]
 """Makes a progress display."""
@@ -35,7 +35,7 @@ Progress = Callable[[], AbstractContextManager[Reporter]]
 
 @dataclass(frozen=True)
 class UnitOutcome:
-    """The outcome of work on a unit: whether another process works on it, and the numbers of new records."""
+    """Result of work on a unit: whether another process is working on it, and the numbers of new records."""
 
     is_busy: bool = False
     n_ok: int = 0
@@ -69,7 +69,7 @@ class Worker:
         self.identities: dict[str, DataIdentity] = {}
 
     def load(self, name: str) -> Prepared:
-        """Load and split a data set; the last one is cached, and the first identity of each is kept."""
+        """Load and split a data set; the last data set is cached, and the first identity of each data set is kept."""
         if self.prepared is None or self.prepared.data.name != name:
             self.prepared = None
             data = load_data(self.plan, name)
@@ -80,18 +80,18 @@ class Worker:
         return self.prepared
 
     def missing(self, networks: Iterable[NetworkSpec]) -> list[NetworkSpec]:
-        """Return the networks that have no record yet, and with `retry_failed` those that failed before this run."""
+        """Return the networks without a record, and with `retry_failed` those that failed before this run."""
         states = self.index.refresh().states()
         if not self.retry_failed:
             return [network for network in networks if network.key not in states]
-        soon = time.time() + STALE  # a failure that is dated later was not recorded by a clock like this one
+        soon = time.time() + STALE  # a later failure was recorded by a different clock
         earlier = {key for key, (status, at) in states.items() if status == "failed" and not self.started <= at <= soon}
         return [network for network in networks if network.key not in states or network.key in earlier]
 
     def prepare(self, name: str, networks: Iterable[NetworkSpec]) -> Prepared:
         """Return a data set with the encodings of networks; missing encodings are fitted.
 
-        While another process fits encodings of this data set, this one waits, and then reads them.
+        While another process fits encodings of this data set, wait, and then read them.
         """
         prepared = self.load(name)
         if prepared.data.identity != self.identities[name]:
@@ -113,16 +113,16 @@ class Worker:
         return (self.out / "locks" / f"{_preparation_slot(name)}.lock").exists()
 
     def _claim_preparation(self, name: str) -> Lock:
-        """Wait until no other process fits encodings of a data set, and acquire the lock for that."""
+        """Wait until no other process is fitting encodings of a data set, and acquire the lock."""
         while (lock := claim(self.out / "locks", _preparation_slot(name))) is None:
             time.sleep(POLL)
         return lock
 
     def work(self, unit: Unit, *, siblings: Iterable[NetworkSpec] = (), report: Reporter | None = None) -> UnitOutcome:
-        """Train and record the missing networks of a unit; nothing is recorded if this is interrupted.
+        """Train and record the missing networks of a unit; if interrupted, nothing is recorded.
 
-        The encodings of `siblings`, later networks on the same data set, are fitted together with those of the unit, so
-        that trees are grown once.
+        Encodings of `siblings`, later networks on the same data set, are fitted with those of the unit, so that trees
+        are grown only once.
         """
         lock = claim(self.out / "locks", unit.slot)
         if lock is None:
@@ -164,7 +164,7 @@ def train_networks(
 def _complete_rows(
     plan: Plan, identity: DataIdentity, networks: list[NetworkSpec], rows: list[dict[str, Any]], *, started: float
 ) -> list[dict[str, Any]]:
-    """Add the columns on network, data, plan, machine and time; columns of a row itself take precedence."""
+    """Add columns on network, data, plan, machine and time; columns already in a row take precedence."""
     shared = {
         "task": identity.task,
         "together": plan.together,
