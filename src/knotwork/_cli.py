@@ -586,6 +586,7 @@ def _print_verdicts(verdicts: "pd.DataFrame") -> None:
     table = Table(title="Recorded, and trained again here", title_justify="left")
     for heading in ("data set", "backbone", "method", "fold", "verdict", "score", "recorded", "here", "noise"):
         table.add_column(heading, justify="right" if heading in ("fold", "recorded", "here", "noise") else "left")
+    row: Any
     for row in verdicts.itertuples():
         numbers = [f"{number:.6g}" for number in (row.recorded, row.retrained, row.noise)]
         shown = ["" if number == "nan" else number for number in numbers]
