@@ -240,6 +240,8 @@ CLOCK = (
 )
 NAME = r"(?:[A-Za-z]{3,9}\.?)"
 NTH = "(?:st|nd|rd|th)?"
+# Not dateutil: it comes with pandas only, reads "may" and "10 am" as dates, decides on the order of day and month for
+# each text by itself, and takes five times as long.
 ORDERS = {
     "ymd": rf"(?P<y>\d{{4}})(?P<s>[-/.])(?P<m>\d{{1,2}}|{NAME})(?:(?P=s)(?P<d>\d{{1,2}}))?",
     "mdy": rf"(?P<m>\d{{1,2}}|{NAME})(?P<s>[-/. ])\s?(?P<d>\d{{1,2}}){NTH}(?:(?P=s)|,)\s?(?P<y>\d{{4}}|\d{{2}})",
