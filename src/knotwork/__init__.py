@@ -26,8 +26,8 @@ if TYPE_CHECKING:  # type checkers and editors see the names that are imported l
         find_pairs,
         make_encoder,
     )
-    from knotwork.estimators import TabularClassifier, TabularRegressor, load
-    from knotwork.training import Focal, Huber, Quantile, TrainingConfig, Tweedie
+    from knotwork.estimators import ColumnConfig, TabularClassifier, TabularRegressor, ValidationConfig, load
+    from knotwork.training import Focal, Huber, LogLoss, Quantile, TrainingConfig, Tweedie
 
 __version__ = "0.2.0"
 
@@ -35,9 +35,11 @@ __all__ = [
     "METHODS",
     "AdditiveClassifier",
     "AdditiveRegressor",
+    "ColumnConfig",
     "Explorer",
     "Focal",
     "Huber",
+    "LogLoss",
     "PerFeatureEncoder",
     "PeriodicEncoder",
     "PiecewiseLinearEncoder",
@@ -50,6 +52,7 @@ __all__ = [
     "TensorSplineEncoder",
     "TrainingConfig",
     "Tweedie",
+    "ValidationConfig",
     "additive",
     "basis",
     "choose_per_feature",
@@ -81,10 +84,12 @@ _LATER = {
     "ScalarEncoder": "knotwork.encoders",
     "SplineEncoder": "knotwork.encoders",
     "TabularClassifier": "knotwork.estimators",
+    "ColumnConfig": "knotwork.estimators",
     "TabularRegressor": "knotwork.estimators",
+    "ValidationConfig": "knotwork.estimators",
     "TensorSplineEncoder": "knotwork.encoders",
     "TrainingConfig": "knotwork.training",
-    **dict.fromkeys(("Focal", "Huber", "Quantile", "Tweedie"), "knotwork.training"),
+    **dict.fromkeys(("Focal", "Huber", "LogLoss", "Quantile", "Tweedie"), "knotwork.training"),
     "choose_per_feature": "knotwork.encoders",
     "explore": "knotwork._explore",
     "find_pairs": "knotwork.encoders",

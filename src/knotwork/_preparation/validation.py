@@ -125,12 +125,6 @@ class Holdout:
             return None
         return int(self.validation) if isinstance(self.validation, Integral) else 1
 
-    def uses_share(self, n_folds: int) -> bool:
-        """Whether `share` has an effect, with the number of folds of the plan."""
-        if self.parts is not None:
-            return isinstance(self.validation, str) and not self.n_given
-        return self.validation is None and n_folds == 1
-
     def draw(
         self,
         target: npt.NDArray[Any],

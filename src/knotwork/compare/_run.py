@@ -39,7 +39,7 @@ from knotwork.estimators._base import fitted, settings_of
 from knotwork.estimators._estimators import TabularClassifier, TabularRegressor
 from knotwork.estimators._model import FittedModel
 from knotwork.estimators._plans import choose_features, effort_seconds
-from knotwork.estimators._steps import combine, prepare, train
+from knotwork.estimators._steps import Monitor, combine, prepare, train
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import resolve_device
 from knotwork.training._network import D_CATEGORY
@@ -331,7 +331,7 @@ class ComparisonRun:
         preparation = prepare(settings_of(estimator), rows.read, rows.labels)  # the folds are used below
         config = replace(preparation.config, time_limit=seconds)
         preparation = replace(preparation, config=config, target_name=source.target_name)
-        fit = combine(preparation, train(preparation, began))
+        fit = combine(preparation, train(preparation, began, Monitor(verbose=self.progress is not None)))
         model = fitted(estimator, fit)
         taken = time.perf_counter() - began
         if len(places) < source.n_rows:
@@ -388,7 +388,6 @@ class ComparisonRun:
         """Return the final model before it is fitted; `encoding` is that of a single network."""
         kind = TabularRegressor if task == "regression" else TabularClassifier
         settings: dict[str, Any] = {"device": self.device, "random_state": self.options.seed}
-        settings["verbose"] = self.progress is not None
         if self.options.effort == SINGLE:
             return kind(encoding, self.options.backbone, training=TrainingConfig(time_limit=seconds), **settings)
         return kind(effort=self.options.effort, time_limit=seconds, **settings)

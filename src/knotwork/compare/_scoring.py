@@ -15,7 +15,7 @@ from knotwork._preparation.members import PreparedTable, outer_folds
 from knotwork._preparation.validation import draw_split
 from knotwork.compare._source import Source
 from knotwork.encoders._methods import Encoding
-from knotwork.estimators import TabularRegressor
+from knotwork.estimators import ValidationConfig
 from knotwork.estimators._steps import Preparation
 from knotwork.nn._backbones import Backbone
 from knotwork.training._config import TrainingConfig
@@ -43,7 +43,7 @@ __all__ = [
 Progress = Callable[[], AbstractContextManager[Reporter]]
 """Returns the progress display of one training."""
 
-VALIDATION_SHARE = TabularRegressor().validation_share
+VALIDATION_SHARE = ValidationConfig().share
 """Share of a fold's rows for early stopping, as in the estimators."""
 
 

@@ -1,6 +1,6 @@
 """What the two estimators share: parameters, `fit`, fitted attributes, explanations, and files."""
 
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
@@ -13,11 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 from knotwork._pictures import pictures_html
 from knotwork._preparation.columns import CodedTable, Columns
 from knotwork._tables import is_stream
+from knotwork.estimators._configs import ColumnConfig
 from knotwork.estimators._model import FittedModel
 from knotwork.estimators._parameters import hinted, nested_parameters, with_nested
 from knotwork.estimators._settings import FitSettings
-from knotwork.estimators._steps import fit_model
-from knotwork.estimators._tasks import Task
+from knotwork.estimators._steps import Monitor, fit_model
 from knotwork.nn._backbones import Backbone
 from knotwork.training._config import TrainingConfig
 from knotwork.training._progress import Reporter
@@ -38,57 +38,39 @@ class TabularEstimator(BaseEstimator, ABC):
     _task: ClassVar[str]
     _model: FittedModel
 
-    def __init__(  # noqa: PLR0913 - scikit-learn wants every parameter here
+    @hinted
+    def __init__(
         self,
-        encoding: str | Mapping[Any, str] = "auto",
+        encoding: str | Mapping[Any, str] | Sequence[str] = "auto",
         backbone: str | Backbone = "auto",
         *,
         effort: str = "balanced",
         time_limit: float | None = None,
-        size: int | None = None,
+        search: str | None = None,
         n_members: int | None = None,
         interactions: Any = None,
-        missing: str = "zeros",
-        categories: str = "embedding",
-        categorical: Any = None,
-        dates: str = "features",
-        validation_share: float = 0.1,
+        columns: ColumnConfig | None = None,
         validation: Any = None,
-        refit: bool = False,
-        callbacks: Sequence[Reporter] | None = None,
-        warm_start: bool = False,
+        objective: Any = "auto",
         training: TrainingConfig | None = None,
+        warm_start: bool = False,
         device: Any = "auto",
-        engine: str = "local",
         random_state: Any = None,
-        verbose: bool = False,
     ) -> None:
         self.encoding = encoding
         self.backbone = backbone
         self.effort = effort
         self.time_limit = time_limit
-        self.size = size
+        self.search = search
         self.n_members = n_members
         self.interactions = interactions
-        self.missing = missing
-        self.categories = categories
-        self.categorical = categorical
-        self.dates = dates
-        self.validation_share = validation_share
+        self.columns = columns
         self.validation = validation
-        self.refit = refit
-        self.callbacks = callbacks
-        self.warm_start = warm_start
+        self.objective = objective
         self.training = training
+        self.warm_start = warm_start
         self.device = device
-        self.engine = engine
         self.random_state = random_state
-        self.verbose = verbose
-
-    def __init_subclass__(cls) -> None:
-        """Let unknown arguments of the constructor raise an error that names the right one."""
-        super().__init_subclass__()
-        cls.__init__ = hinted(cls.__init__)  # type: ignore[method-assign]
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters by name.
@@ -96,17 +78,17 @@ class TabularEstimator(BaseEstimator, ABC):
         Parameters
         ----------
         deep : bool, default=True
-            Whether those of `training` and `backbone` are included, as in ``training__learning_rate``; where these are
-            not set, as the values that they would have if one of them were.
+            Whether those of configurations are included, as in ``training__learning_rate`` or ``columns__missing``;
+            where these are not set, as the values that they would have if one of them were.
         """
         parameters: dict[str, Any] = super().get_params(deep=False)
         return {**parameters, **nested_parameters(parameters, self._task)} if deep else parameters
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters by name, those of `training` and `backbone` as in ``training__learning_rate=0.01``.
+        """Set parameters by name, those of configurations as in ``training__learning_rate=0.01``.
 
-        A parameter of `training` or `backbone` that is not set replaces one of its defaults; what is trained is then no
-        longer decided by `effort`.
+        A parameter of a configuration that is not set replaces one of its defaults. With one of `training` or
+        `backbone`, `effort` no longer decides what is trained.
 
         Parameters
         ----------
@@ -115,10 +97,6 @@ class TabularEstimator(BaseEstimator, ABC):
         """
         super().set_params(**with_nested(super().get_params(deep=False), params, self._task))
         return self
-
-    @abstractmethod
-    def _make_task(self) -> Task:
-        """Return what is predicted, as the parameters say."""
 
     def fit(
         self,
@@ -130,6 +108,8 @@ class TabularEstimator(BaseEstimator, ABC):
         y_val: Any = None,
         groups: Any = None,
         scratch: Any = None,
+        callbacks: Sequence[Reporter] | None = None,
+        verbose: bool = False,
     ) -> Self:
         """Train on a table, in memory or larger than memory.
 
@@ -154,6 +134,13 @@ class TabularEstimator(BaseEstimator, ABC):
         scratch : str or Path, optional
             Folder for the rows of a table that is read in batches, in compact form; by default that of the system for
             temporary files. They are removed after the fit.
+        callbacks : sequence of callable, optional
+            Functions that are called after every epoch with a `knotwork.training.EpochReport`. Training stops if one
+            returns True or raises `knotwork.training.StopTraining`, and the best weights so far are kept. Kinds of
+            networks are trained one after the other on a CPU, and those that have not begun are left out. A refit has
+            no callbacks.
+        verbose : bool, default=False
+            Show progress.
 
         Returns
         -------
@@ -169,7 +156,7 @@ class TabularEstimator(BaseEstimator, ABC):
         has started in the background (``nohup python fit.py &``, cron): `time_limit` and `callbacks` stop it there.
 
         Batches are read twice. The first time, rows with the smallest hashes of their numbers are kept: validation rows
-        (`validation_share`, at most 100,000), and a random sample of up to 200,000 others, by which columns are learned
+        (a share of them, at most 100,000), and a random sample of up to 200,000 others, by which columns are learned
         and knots are placed that depend on the target. The second time, columns are summarised, by which other knots
         are placed (`knotwork.knots.QuantileSketch` states the error), and rows are written to `scratch`, as float32 in
         the units of their columns, which is what networks see. Each row goes to one of the chunks, of up to 4 million
@@ -179,7 +166,16 @@ class TabularEstimator(BaseEstimator, ABC):
         """
         before = self._model if self.__sklearn_is_fitted__() else None
         given = {"X_val": X_val, "y_val": y_val, "groups": groups}
-        self._model = fit_model(settings_of(self), X, y, sample_weight, scratch=scratch, before=before, **given)
+        self._model = fit_model(
+            settings_of(self),
+            X,
+            y,
+            sample_weight,
+            scratch=scratch,
+            before=before,
+            monitor=Monitor(callbacks, verbose),
+            **given,
+        )
         return self
 
     @property
@@ -444,7 +440,7 @@ class TabularEstimator(BaseEstimator, ABC):
 
 def settings_of(estimator: TabularEstimator) -> FitSettings:
     """Return the parameters of an estimator, checked."""
-    return FitSettings.read(type(estimator).__name__, estimator.get_params(deep=False), estimator._make_task())
+    return FitSettings.read(estimator.get_params(deep=False), estimator._task)
 
 
 def fitted(estimator: Estimator, model: FittedModel) -> Estimator:

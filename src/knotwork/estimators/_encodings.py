@@ -1,23 +1,22 @@
-"""What `encoding=` of an estimator says: the encoding of every numerical column, one or several to choose among."""
+"""What `encoding` and `search` of an estimator say: the encoding of every numerical column, or a choice among some."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from knotwork._checks import argument_error, check_int, type_error
+from knotwork._checks import argument_error, check_choice, listed, type_error
 from knotwork._recommend import recommend
 from knotwork.encoders._methods import PER_FEATURE, Encoding
 
-__all__ = ["CANDIDATES", "SEARCHES", "choose_encodings", "propose", "with_size"]
+__all__ = ["CANDIDATES", "ENSEMBLE", "SEARCHES", "candidates_of", "check_search", "choose_encodings"]
 
 RECOMMENDED = ("auto", "recommended")
 """Words for what `recommend` says."""
 
-SEARCHES = ("validated", "ensemble")
-"""Words for what validation rows decide, of all columns at once."""
-
-WORDS = (*RECOMMENDED, *SEARCHES, PER_FEATURE)
-"""Everything that is not the name of a method."""
+ENSEMBLE = "ensemble"
+SEARCHES = ("validated", ENSEMBLE, PER_FEATURE)
+"""Ways to choose among encodings: validation rows decide on one or on a weighted mean, of all columns at once, or
+training rows on each column by itself."""
 
 DEFAULT_SIZE = 15
 BUDGET = "medium"
@@ -35,7 +34,7 @@ CANDIDATES = (
     "IS-CART@30",
     "BS-Grad-U@30",
 )
-"""Encodings that ``encoding="validated"`` and ``"ensemble"`` try: those that are recommended for a medium budget, and
+"""Encodings that ``search="validated"`` and ``"ensemble"`` try: those that are recommended for a medium budget, and
 others that together with them come nearest to the best.
 
 By the records in `results/` of MLP and ResNet on 25 tables, the best of these ten is on average 0.9 % above the error
@@ -46,31 +45,29 @@ time that their stacks leave goes to the others.
 """
 
 
-def propose(encoding: Any, size: int | None, *, names: list[Any], task: str, backbone: str) -> list[Encoding]:
-    """Return the encodings to choose among: `CANDIDATES` for ``"validated"`` and ``"ensemble"``, none otherwise.
-
-    With a size, candidates have that one, and duplicates are left out. Of a table without numerical columns all
-    encodings are the same: there is one candidate, the recommended one. Parameters as in `choose_encodings`.
-    """
-    if not isinstance(encoding, str) or encoding not in SEARCHES:
-        return []
-    if not names:
-        return list(choose_encodings("recommended", size, names=[""], task=task, backbone=backbone))
-    return with_size(CANDIDATES, size)
-
-
-def with_size(candidates: Sequence[str], size: int | None) -> list[Encoding]:
-    """Return candidates, with a size all of that one and without duplicates."""
-    encodings = [Encoding.parse(spec) for spec in candidates]
-    if size is not None:
-        check_int(size, "size", minimum=2)
-        encodings = [Encoding(each.method, size) if each.kind.has_size else each for each in encodings]
-    return list(dict.fromkeys(encodings))
+def check_search(encoding: Any, search: Any) -> None:
+    """Raise an error if a way to choose among encodings does not suit what is to be chosen among."""
+    is_list = isinstance(encoding, Sequence) and not isinstance(encoding, str)
+    if search is None:
+        if is_list:
+            hint = f"Set search to {listed(SEARCHES)}."
+            raise argument_error("encoding", "be one for all columns, or a mapping, without search", encoding, hint)
+        return
+    check_choice(search, "search", SEARCHES)
+    if isinstance(encoding, Mapping) or (not is_list and encoding != "auto"):
+        hint = "Give a list of methods, leave encoding out, or leave search out."
+        raise argument_error("encoding", "leave a choice if search is given", encoding, hint)
+    if is_list and not encoding:
+        raise argument_error("encoding", "name at least one method", encoding)
 
 
-def choose_encodings(
-    encoding: Any, size: int | None, *, names: list[Any], task: str, backbone: str
-) -> tuple[Encoding, ...]:
+def candidates_of(encoding: Any, usual: Sequence[str]) -> list[Encoding]:
+    """Return the encodings to choose among: those of a list without duplicates, or the usual ones of a search."""
+    specs = usual if isinstance(encoding, str) else encoding
+    return list(dict.fromkeys(Encoding.parse(spec, DEFAULT_SIZE, argument="encoding") for spec in specs))
+
+
+def choose_encodings(encoding: Any, *, names: list[Any], task: str, backbone: str) -> tuple[Encoding, ...]:
     """Return the encoding of each numerical column.
 
     Parameters
@@ -79,22 +76,18 @@ def choose_encodings(
         ``"recommended"`` or ``"auto"``, a method with or without a size and an embedding, or a mapping from column
         names to these; columns that the mapping does not name have what is recommended, with the embedding of the
         others. Knots are learned in all columns that have some, or in none, and all have the same embedding.
-    size : int or None
-        The size of methods that name none.
     names : list
         Names of the numerical columns, or their places in the table.
     task, backbone : str
         The task, and the paper's backbone that is recommended for (`Backbone.advice`).
     """
-    if size is not None:
-        check_int(size, "size", minimum=2)
     if not isinstance(encoding, Mapping):
-        return (_choice(encoding, size, task, backbone),) * len(names)
+        return (_choice(encoding, task, backbone),) * len(names)
     unknown = [name for name in encoding if name not in names]
     if unknown:
         raise argument_error("encoding", "name numerical columns of X", unknown, f"The numerical columns are {names}.")
     choices = _with_one_embedding(
-        {name: _choice(encoding.get(name, "auto"), size, task, backbone) for name in names}, encoding
+        {name: _choice(encoding.get(name, "auto"), task, backbone) for name in names}, encoding
     )
     with_knots = [(name, choice) for name, choice in zip(names, choices, strict=True) if choice.has_knots]
     fixed = [name for name, choice in with_knots if not choice.learnable]
@@ -127,18 +120,13 @@ def _with_one_embedding(choices: dict[Any, Encoding], named: Mapping[Any, Any]) 
     )
 
 
-def _choice(spec: Any, size: int | None, task: str, backbone: str) -> Encoding:
+def _choice(spec: Any, task: str, backbone: str) -> Encoding:
     if not isinstance(spec, str):
-        wanted = f"be {', '.join(map(repr, WORDS))}, the name of a method, or a mapping from columns"
+        wanted = f"be {', '.join(map(repr, RECOMMENDED))}, the name of a method, or a mapping from columns"
         raise type_error("encoding", wanted, spec, "Write encoding='BS-Q@15', or {'age': 'BS-Q@15'} for one column.")
     if spec in RECOMMENDED:
         advice = recommend(task, backbone, budget=BUDGET)
-        return Encoding(advice.method, advice.size if size is None or advice.size is None else size)
-    if spec in (*SEARCHES, PER_FEATURE):
-        raise argument_error(
-            "encoding", "name a method for each column", spec, f"Write encoding={spec!r} to choose for all columns."
-        )
-    encoding = Encoding.parse(spec, DEFAULT_SIZE if size is None else size, argument="encoding", also=WORDS)
-    if size is not None and encoding.size not in (None, size):
-        raise argument_error("size", f"agree with the encoding {spec!r}", size)
-    return encoding
+        return Encoding(advice.method, advice.size)
+    if spec in SEARCHES:
+        raise argument_error("encoding", "name a method", spec, f"Write search={spec!r} to choose among methods.")
+    return Encoding.parse(spec, DEFAULT_SIZE, argument="encoding", also=RECOMMENDED)

@@ -1,6 +1,5 @@
 """The two estimators: one predicts numbers, the other classes."""
 
-from collections.abc import Mapping, Sequence
 from functools import partial
 from numbers import Real
 from typing import Any, final
@@ -10,16 +9,13 @@ import numpy.typing as npt
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.metrics import accuracy_score, r2_score
 
-from knotwork._checks import argument_error, check_bool, check_choice
+from knotwork._checks import argument_error, check_bool
 from knotwork._preparation.columns import CodedTable
 from knotwork._preparation.targets import Labels
 from knotwork.estimators._base import TabularEstimator
 from knotwork.estimators._combination import SMALLEST, Residuals
-from knotwork.estimators._tasks import Classification, Regression
-from knotwork.nn._backbones import Backbone
-from knotwork.training._config import TrainingConfig
-from knotwork.training._objectives import OBJECTIVES, make_objective
-from knotwork.training._progress import Reporter
+from knotwork.estimators._tasks import Classification
+from knotwork.training._objectives import OBJECTIVES
 
 __all__ = ["TabularClassifier", "TabularRegressor"]
 
@@ -45,118 +41,96 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
         a mapping from columns to methods (knots are learned in all columns that have knots, or in none, and all have
         the same embedding); or one of:
 
-        ``"auto"``: as `effort` decides; if `backbone`, `size`, `n_members` or `training` is given, ``"recommended"``.
+        ``"auto"``: as `effort` decides; if `backbone`, `n_members` or `training` is given, ``"recommended"``; with
+        `search`, the encodings that it usually tries.
 
         ``"recommended"``: the encoding that `knotwork.recommend` gives for the task and the backbone.
 
-        ``"per-feature"``: for each column the encoding that `knotwork.choose_per_feature` chooses on training rows;
-        `encoding_choices_` has the reasons.
-
-        ``"validated"``: train ten encodings together, and keep the best one on the validation rows.
-
-        ``"ensemble"``: train the same ten, and predict by a weighted mean of those that are best together on the
-        validation rows; the others are dropped.
+        A list of methods, of which `search` chooses.
     backbone : {"auto", "mlp", "resnet", "tabm", "realmlp", "ft"} or configuration, default="auto"
         The network: a name, or a configuration such as ``knotwork.nn.MLPConfig(widths=(512, 512))``; by default as
         `effort` decides, or ``"mlp"`` if another parameter says what is trained. Defaults of a name are the library's;
         ``MLPConfig.paper()`` has the paper's settings.
     effort : {"fast", "balanced", "best"}, default="balanced"
-        How much is trained, if none of `encoding`, `backbone`, `size`, `n_members` and `training` is given: kinds of
-        networks, folds and epochs follow from the numbers of rows and columns, the device and the time limit.
-        For 10,000 rows on two cores ``"fast"`` takes a few seconds and ``"balanced"`` about half a minute; on a large
-        GPU the three take about one, five and twenty seconds.
+        How much is trained, if none of `encoding`, `backbone`, `search`, `n_members` and `training` is given (another
+        effort is then an error): kinds of networks, folds and epochs follow from the numbers of rows and columns, the
+        device and the time limit. For 10,000 rows on two cores ``"fast"`` takes a few seconds and ``"balanced"`` about
+        half a minute; on a large GPU the three take about one, five and twenty seconds.
     time_limit : float, optional
         Seconds for the whole fit. Less is trained if they do not suffice, learning rates fall in time, and networks in
         training stop at the end of an epoch.
-    size : int, optional
-        Columns per feature, for methods without a size in their name; by default 15 or the recommended one;
-        ``"validated"`` and ``"ensemble"`` try several.
+    search : {None, "validated", "ensemble", "per-feature"}, default=None
+        How one or several of many encodings are chosen:
+
+        ``"validated"``: train ten encodings, or those of a list, together, and keep the best one on the validation
+        rows.
+
+        ``"ensemble"``: train the same, and predict by a weighted mean of those that are best together on the validation
+        rows; the others are dropped.
+
+        ``"per-feature"``: for each column the encoding that `knotwork.choose_per_feature` chooses on training rows;
+        `encoding_choices_` has the reasons.
     n_members : int, optional
         Number of networks that are trained together from different random seeds and whose predictions are averaged;
-        with ``"validated"`` and ``"ensemble"``, of every encoding. By default as `effort` decides, or one.
+        with ``search="validated"`` and ``"ensemble"``, of every encoding. By default as `effort` decides, or one.
     interactions : None, int, "auto", sequence of pair or InteractionConfig, default=None
         Functions of two numerical columns together that enter the networks beside the encoded columns: of pairs given
         by names or places, as in ``[("latitude", "longitude")]``, of so many pairs that `knotwork.find_pairs` finds on
         the training rows of each network, or of those that stand out. They are products of functions of the two
         encodings, of low rank; `knotwork.nn.InteractionConfig` has the settings.
-    missing : {"zeros", "learned"}, default="zeros"
-        What a missing number becomes, besides the vector that marks it: zeros, or a learned vector in place of the
-        functions, one for each column, which starts at zero.
-    categories : {"embedding", "code", "mixed"}, default="embedding"
-        Whether a category is a learned vector or, as in the paper, an integer code, or, in columns of at most eight
-        categories, one-hot and otherwise a learned vector; an FT-Transformer always learns vectors.
-    categorical : sequence, optional
-        Columns of numbers or text that are categories: names, or positions in an array.
-    dates : {"features", "error"}, default="features"
-        Whether dates and times become numbers (elapsed days, year, and month, weekday, hour and day of the year by sine
-        and cosine, those that vary), or dates, times and durations are refused, also if they are text.
-    validation_share : float, default=0.1
-        Share of the rows that are held out for early stopping and for choosing encodings, where one part is: if
-        `effort` does not decide, and of the last rows.
-    validation : None, "time", float, int, splitter or sequence of pairs, default=None
-        Which rows are held out.
+    columns : ColumnConfig, optional
+        How columns enter the networks: which are categories, and what becomes of categories, missing values and dates,
+        as in ``ColumnConfig(categorical=["zip_code"], missing="learned")``.
+    validation : None, "time", float, int, splitter, sequence of pairs or ValidationConfig, default=None
+        Which rows are held out, for early stopping and for every choice.
 
-        None: a random part of `validation_share`; if `effort` decides, folds: each row is held out from some networks.
+        None: a random tenth; if `effort` decides, folds: each row is held out from some networks.
 
-        ``"time"``: the last `validation_share` of the rows, for tables in the order of time.
+        ``"time"``: the last tenth of the rows, for tables in the order of time.
 
-        A float: a random part of this share, also if `effort` decides. An int: so many folds, also if it does not; all
-        networks of the folds predict.
+        A float: a random part of this share, also if `effort` decides. An int: number of folds, also if it does not;
+        all networks of the folds predict.
 
         A splitter of scikit-learn, such as ``TimeSeriesSplit(3)``, or pairs of training and validation rows.
 
+        A `ValidationConfig`, such as ``ValidationConfig("time", share=0.2)``, or ``ValidationConfig(refit=True)``, with
+        which the networks that were chosen are trained again on all rows.
+
         With ``fit(X, y, groups=...)`` parts and folds consist of whole groups, and ``fit(X, y, X_val=..., y_val=...)``
         holds out no row of `X`.
-    refit : bool, default=False
-        Whether the networks that were chosen are trained again on all rows, one in place of those of all folds, for the
-        number of epochs that was best on the validation rows. `validation_score_`, `candidates_` and
-        `feature_importances_` are those of the networks before.
-    callbacks : sequence of callable, optional
-        Functions that are called after every epoch with a `knotwork.training.EpochReport`. Training stops if one
-        returns True or raises `knotwork.training.StopTraining`, and the best weights so far are kept. Kinds of networks
-        are trained one after the other on a CPU, and those that have not begun are left out. A refit has no callbacks.
-        They are not saved.
-    warm_start : bool, default=False
-        Whether `fit` goes on from the networks of the last fit, if columns, classes and what is trained are the same;
-        settings of training may differ. The same rows validate if their number is the same, and `history_` goes on.
-    objective : str, Objective or callable, default="squared"
-        What networks are trained for, and what validation scores measure:
+    objective : str, Objective or callable, default="auto"
+        What networks are trained for, and what validation scores measure; ``"auto"`` is ``"squared"``:
 
         ``"squared"``: the mean, by squared errors.
 
-        ``"absolute"``, ``"huber"``: the median, or between median and mean, where outliers should matter less.
+        ``"absolute"``, ``"huber"`` or ``knotwork.Huber(delta)``: the median, or between median and mean, where outliers
+        should matter less.
 
-        ``"quantile"``: quantiles at the levels `quantiles`, which never cross.
+        ``"quantile"`` or ``knotwork.Quantile((0.05, 0.95))``: the median, or quantiles, which never cross.
 
-        ``"poisson"``, ``"gamma"``, ``"tweedie"``: the mean of counts, of positive numbers, or of zeros and positive
-        numbers, by the deviance of these laws with a logarithmic link; predictions are positive.
+        ``"poisson"``, ``"gamma"``, ``"tweedie"`` or ``knotwork.Tweedie(1.5)``: the mean of counts, of positive numbers,
+        or of zeros and positive numbers, by the deviance of these distributions with a logarithmic link; predictions
+        are positive.
 
-        ``"gaussian"``: mean and standard deviation of a normal law.
+        ``"gaussian"``: mean and standard deviation of a normal distribution.
 
         A function ``(outputs, targets) -> losses`` of torch tensors of equal shape, in the units of y, that returns the
         loss of every element, without waiting for the device. Such a model can be pickled, but not saved.
-    quantiles : float or sequence of float, default=0.5
-        Levels of ``"quantile"``, increasing; of a sequence predictions have a column for each.
-    power : float, default=1.5
-        Exponent of ``"tweedie"``, from 1 to 3: the variance is proportional to this power of the mean.
-    delta : float, default=1.0
-        Where errors begin to count linearly in ``"huber"``, in units of the target's deviation from its median: the
-        mean absolute deviation, multiplied by 1.25 so that it is the standard deviation of a normal variable.
     training : TrainingConfig, optional
         How networks are trained; by default as `effort` decides, or ``TrainingConfig()`` with the settings that suit
         the backbone. Its ``time_limit`` is for the whole fit.
+    warm_start : bool, default=False
+        Whether `fit` goes on from the networks of the last fit, if columns, classes and what is trained are the same;
+        settings of training may differ. The same rows validate if their number is the same, and `history_` goes on.
     device : str, torch.device or list of them, default="auto"
         Where networks are trained and predict; by default on a GPU if one is available. Of several devices, as in
         ``["cuda:0", "cuda:1"]``, each trains a part of the networks, and the first one predicts: the results are those
-        of one device up to rounding, and bit for bit with ``TrainingConfig(reproducible=True)``.
-    engine : {"local", "ray"}, default="local"
-        Whether networks are trained on devices of this machine, or divided among the GPUs of a Ray cluster, or its CPUs
-        if it has none: the connected one, that of RAY_ADDRESS, or one on this machine. If a worker dies, its networks
-        are trained again elsewhere.
+        of one device up to rounding, and bit for bit with ``TrainingConfig(reproducible=True)``. With ``"ray"``,
+        networks are divided among the GPUs of a Ray cluster, or its CPUs if it has none (``"ray:cuda"`` and
+        ``"ray:cpu"`` name one of them): the connected cluster, that of RAY_ADDRESS, or one on this machine. If a worker
+        dies, its networks are trained again elsewhere.
     random_state : int, RandomState or None, default=None
         Random seed.
-    verbose : bool, default=False
-        Show progress.
 
     Attributes
     ----------
@@ -167,7 +141,7 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
     backbones_ : list of configuration
         For each member, the network behind the encoding.
     encoding_choices_ : list of dict
-        For ``encoding="per-feature"``, for each numerical column: ``column``, ``encoding``, ``reason``, and ``losses``
+        With ``search="per-feature"``, for each numerical column: ``column``, ``encoding``, ``reason``, and ``losses``
         of all candidates. Otherwise empty.
     candidates_ : list of dict
         Each kind of network that was tried, unless there was no choice: ``method``, ``size``, ``backbone``, ``score``
@@ -207,63 +181,6 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
 
     _task = "regression"
 
-    def __init__(  # noqa: PLR0913 - scikit-learn wants every parameter here
-        self,
-        encoding: str | Mapping[Any, str] = "auto",
-        backbone: str | Backbone = "auto",
-        *,
-        effort: str = "balanced",
-        time_limit: float | None = None,
-        size: int | None = None,
-        n_members: int | None = None,
-        interactions: Any = None,
-        missing: str = "zeros",
-        categories: str = "embedding",
-        categorical: Any = None,
-        dates: str = "features",
-        validation_share: float = 0.1,
-        validation: Any = None,
-        refit: bool = False,
-        callbacks: Sequence[Reporter] | None = None,
-        warm_start: bool = False,
-        objective: Any = "squared",
-        quantiles: float | Sequence[float] = 0.5,
-        power: float = 1.5,
-        delta: float = 1.0,
-        training: TrainingConfig | None = None,
-        device: Any = "auto",
-        engine: str = "local",
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        super().__init__(
-            encoding,
-            backbone,
-            effort=effort,
-            time_limit=time_limit,
-            size=size,
-            n_members=n_members,
-            interactions=interactions,
-            missing=missing,
-            categories=categories,
-            categorical=categorical,
-            dates=dates,
-            validation_share=validation_share,
-            validation=validation,
-            refit=refit,
-            callbacks=callbacks,
-            warm_start=warm_start,
-            training=training,
-            device=device,
-            engine=engine,
-            random_state=random_state,
-            verbose=verbose,
-        )
-        self.objective = objective
-        self.quantiles = quantiles
-        self.power = power
-        self.delta = delta
-
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return predictions: the mean over members with their weights.
 
@@ -278,7 +195,7 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
         Returns
         -------
         predictions : ndarray of shape (n,)
-            With an axis of targets behind it if y has several, and then one of levels if `quantiles` is a sequence.
+            With a trailing axis of targets if y has several, and then one of levels if there are several quantiles.
         std : ndarray of the same shape
             Standard deviations, if they are asked for.
         """
@@ -352,10 +269,6 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
         """Quantiles of residuals, by which intervals are made; None if no rows were held out."""
         return self._fitted.calibration.residuals
 
-    def _make_task(self) -> Regression:
-        settings = {"quantiles": self.quantiles, "power": self.power, "delta": self.delta}
-        return Regression(make_objective(self.objective, self._task, settings))
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
@@ -373,66 +286,20 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
 
     Parameters
     ----------
-    encoding : str or mapping, default="auto"
-        How numbers are encoded, as in `TabularRegressor`: as `effort` decides, a method, a mapping from columns to
-        methods, ``"recommended"``, ``"per-feature"``, ``"validated"`` or ``"ensemble"``.
-    backbone : {"auto", "mlp", "resnet", "tabm", "realmlp", "ft"} or configuration, default="auto"
-        The network, as in `TabularRegressor`.
-    effort : {"fast", "balanced", "best"}, default="balanced"
-        How much is trained, as in `TabularRegressor`.
-    time_limit : float, optional
-        Seconds for the whole fit.
-    size : int, optional
-        Columns per feature, for methods without a size in their name; by default 15 or the recommended one;
-        ``"validated"`` and ``"ensemble"`` try several.
-    n_members : int, optional
-        Number of networks that are trained together from different random seeds and whose probabilities are averaged;
-        with ``"validated"`` and ``"ensemble"``, of every encoding. By default as `effort` decides, or one.
-    interactions : None, int, "auto", sequence of pair or InteractionConfig, default=None
-        Functions of two numerical columns together, as in `TabularRegressor`.
-    class_weight : "balanced" or mapping, optional
-        Weights of the classes in the loss: inversely proportional to their frequency, or as given for each label.
-    missing : {"zeros", "learned"}, default="zeros"
-        What a missing number becomes, besides the vector that marks it: zeros, or a learned vector in place of the
-        functions, one for each column, which starts at zero.
-    categories : {"embedding", "code", "mixed"}, default="embedding"
-        Whether a category is a learned vector or an integer code, or, in columns of at most eight categories, one-hot
-        and otherwise a learned vector.
-    categorical : sequence, optional
-        Columns of numbers or text that are categories: names, or positions in an array.
-    dates : {"features", "error"}, default="features"
-        Whether dates and times become numbers, as in `TabularRegressor`, or are refused.
-    validation_share : float, default=0.1
-        Share of the rows of every class that are held out for early stopping and for choosing encodings, where one
-        part is.
-    validation : None, "time", float, int, splitter or sequence of pairs, default=None
-        Which rows are held out, as in `TabularRegressor`.
-    refit : bool, default=False
-        Whether the networks that were chosen are trained again on all rows, as in `TabularRegressor`.
-    callbacks : sequence of callable, optional
-        Functions that are called after every epoch, as in `TabularRegressor`.
-    warm_start : bool, default=False
-        Whether `fit` goes on from the networks of the last fit, as in `TabularRegressor`.
-    objective : {"log_loss", "focal"}, Objective or callable, default="log_loss"
-        What networks are trained for, and what validation scores measure: the cross-entropy; the focal loss, in which
-        rows that are predicted well count less; or a function ``(logits, codes) -> losses`` of torch tensors of shapes
-        (..., n_classes) and (...) that returns the loss of every row, without waiting for the device. For smoothed
-        labels see `TrainingConfig`.
-    gamma : float, default=2.0
-        Exponent of ``"focal"``: the cross-entropy is multiplied by this power of one minus the class's probability.
-    calibrate : {None, "temperature"}, default=None
-        Whether probabilities are corrected by a temperature, the one with the best log loss on rows that the networks
-        were not trained on. The most probable class stays the same.
-    training : TrainingConfig, optional
-        How networks are trained, as in `TabularRegressor`.
-    device : str, torch.device or list of them, default="auto"
-        Where networks are trained and predict, as in `TabularRegressor`.
-    engine : {"local", "ray"}, default="local"
-        Whether networks are trained on this machine or on a Ray cluster, as in `TabularRegressor`.
-    random_state : int, RandomState or None, default=None
-        Random seed.
-    verbose : bool, default=False
-        Show progress.
+    encoding, backbone, effort, time_limit, search, n_members, interactions, columns
+        As in `TabularRegressor`; of every class the same share of rows is held out.
+    validation, training, warm_start, device, random_state
+        As in `TabularRegressor`.
+    objective : str, Objective or callable, default="auto"
+        What networks are trained for, and what validation scores measure; ``"auto"`` is ``"log_loss"``:
+
+        ``"log_loss"`` or ``knotwork.LogLoss(class_weight="balanced", calibrate="temperature")``: the cross-entropy,
+        with weights of classes and a correction of probabilities if wanted. For smoothed labels see `TrainingConfig`.
+
+        ``"focal"`` or ``knotwork.Focal(gamma)``: the focal loss, in which rows that are predicted well count less.
+
+        A function ``(logits, codes) -> losses`` of torch tensors of shapes (..., n_classes) and (...) that returns the
+        loss of every row, without waiting for the device.
 
     Attributes
     ----------
@@ -460,63 +327,6 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
     """
 
     _task = "classification"
-
-    def __init__(  # noqa: PLR0913 - scikit-learn wants every parameter here
-        self,
-        encoding: str | Mapping[Any, str] = "auto",
-        backbone: str | Backbone = "auto",
-        *,
-        effort: str = "balanced",
-        time_limit: float | None = None,
-        size: int | None = None,
-        n_members: int | None = None,
-        interactions: Any = None,
-        class_weight: Any = None,
-        missing: str = "zeros",
-        categories: str = "embedding",
-        categorical: Any = None,
-        dates: str = "features",
-        validation_share: float = 0.1,
-        validation: Any = None,
-        refit: bool = False,
-        callbacks: Sequence[Reporter] | None = None,
-        warm_start: bool = False,
-        objective: Any = "log_loss",
-        gamma: float = 2.0,
-        calibrate: str | None = None,
-        training: TrainingConfig | None = None,
-        device: Any = "auto",
-        engine: str = "local",
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        super().__init__(
-            encoding,
-            backbone,
-            effort=effort,
-            time_limit=time_limit,
-            size=size,
-            n_members=n_members,
-            interactions=interactions,
-            missing=missing,
-            categories=categories,
-            categorical=categorical,
-            dates=dates,
-            validation_share=validation_share,
-            validation=validation,
-            refit=refit,
-            callbacks=callbacks,
-            warm_start=warm_start,
-            training=training,
-            device=device,
-            engine=engine,
-            random_state=random_state,
-            verbose=verbose,
-        )
-        self.class_weight = class_weight
-        self.objective = objective
-        self.gamma = gamma
-        self.calibrate = calibrate
 
     def predict_proba(self, X: Any) -> Any:
         """Return the probability of each class, of shape (n, n_classes): the mean over members with their weights.
@@ -579,9 +389,3 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
     def calibration_(self) -> list[dict[str, Any]]:
         """How far probabilities can be trusted."""
         return list(self._fitted.calibration.groups)
-
-    def _make_task(self) -> Classification:
-        if self.calibrate is not None:
-            check_choice(self.calibrate, "calibrate", ("temperature",))
-        objective = make_objective(self.objective, self._task, {"gamma": self.gamma})
-        return Classification(objective, self.class_weight, self.calibrate is not None)

@@ -10,16 +10,20 @@ from typing import Any, TypeVar
 from knotwork._checks import argument_error, listed, nearest, type_error
 from knotwork._tables import as_frame, is_stream
 from knotwork.errors import ArgumentError, ArgumentTypeError
+from knotwork.estimators._configs import ColumnConfig, ValidationConfig
 from knotwork.nn._backbones import BACKBONES, Backbone, make_backbone
 from knotwork.nn._interactions import InteractionConfig
 from knotwork.training._config import TrainingConfig
+from knotwork.training._objective import Objective
+from knotwork.training._objectives import OBJECTIVES, make_objective
+from knotwork.training._spread import is_cluster
 
 __all__ = ["check_source", "hinted", "nested_parameters", "with_nested"]
 
-CONFIGURATIONS = ("backbone", "training", "interactions")
+CONFIGURATIONS = ("backbone", "training", "interactions", "columns", "validation", "objective")
 """Parameters that are configurations, in the order in which they are set: training follows the backbone."""
 
-KINDS = (Backbone, TrainingConfig, InteractionConfig)
+KINDS = (Backbone, TrainingConfig, InteractionConfig, ColumnConfig, ValidationConfig, Objective)
 """Their types."""
 
 OTHER_NAMES = {
@@ -30,21 +34,41 @@ OTHER_NAMES = {
     "metric": ("eval_metric", "scoring"),
     "widths": ("hidden_layer_sizes", "hidden_sizes", "layers", "units"),
     "n_members": ("n_estimators", "n_ensemble", "n_networks", "ensemble_size"),
-    "validation_share": ("validation_fraction", "validation_size", "val_size", "test_size"),
-    "validation": ("cv", "n_folds", "folds", "n_splits"),
+    "validation": (
+        "cv",
+        "n_folds",
+        "folds",
+        "n_splits",
+        "validation_fraction",
+        "val_size",
+        "test_size",
+    ),
     "categorical": ("cat_features", "categorical_features", "categorical_feature"),
     "random_state": ("seed", "random_seed"),
     "time_limit": ("time_budget", "max_time", "timeout"),
     "backbone": ("model", "network", "architecture"),
     "encoding": ("encoder", "method"),
     "interactions": ("pairs", "n_interactions", "interaction_constraints"),
-    "callbacks": ("callback",),
     "device": ("accelerator", "gpu", "use_gpu"),
 }
 """Names that other libraries have for what a parameter does."""
 
-AT_FIT = ("X_val", "y_val", "groups", "sample_weight", "scratch", "eval_set")
-"""Arguments of `fit`."""
+AT_FIT = {
+    "X_val": "X_val=..., y_val=...",
+    "y_val": "X_val=..., y_val=...",
+    "eval_set": "X_val=..., y_val=...",
+    **{name: f"{name}=..." for name in ("groups", "sample_weight", "scratch", "callbacks", "verbose")},
+}
+"""Arguments of `fit`, with their place in a call."""
+
+ELSEWHERE = {
+    "size": "The size is part of a method: encoding='BS-Q@15'.",
+    "n_knots": "The number of columns, and so of knots, is part of a method: encoding='BS-Q@15'.",
+    "engine": "Networks are trained on a Ray cluster with device='ray'.",
+    "validation_share": "Write the share itself, validation=0.2, or ValidationConfig('time', share=0.2).",
+    "n_jobs": "Networks are trained in as many threads as the process may use; torch.set_num_threads sets fewer.",
+}
+"""Arguments that are said otherwise."""
 
 Init = TypeVar("Init", bound=Callable[..., None])
 
@@ -103,25 +127,27 @@ def with_nested(parameters: Mapping[str, Any], changes: Mapping[str, Any], task:
 
 
 def _configuration(parameters: Mapping[str, Any], name: str, task: str) -> Any:
-    """Return a configuration of an estimator, or the one that it would have if another parameter were set."""
+    """Return a configuration of an estimator, or the one that it would have if another parameter were set.
+
+    A value that is not valid is returned as it is: fit refuses it.
+    """
     value = parameters[name]
-    if name == "backbone":
-        name = "mlp" if isinstance(value, str) and value == "auto" else value
-        return make_backbone(name) if isinstance(name, str) and name in BACKBONES else value  # fit refuses others
-    if name == "interactions":  # None has no parameters: there is nothing that they would change
-        return value if value is None else _interactions(value)
-    if value is not None:
-        return value
-    backbone = _configuration(parameters, "backbone", task)
-    return TrainingConfig(**backbone.training(task)) if isinstance(backbone, Backbone) else TrainingConfig()
-
-
-def _interactions(value: Any) -> Any:
-    """Return the configuration of a valid value, otherwise the value: fit refuses it."""
+    if value is None and name in ("training", "columns"):
+        backbone = _configuration(parameters, "backbone", task)
+        usual = TrainingConfig(**backbone.training(task)) if isinstance(backbone, Backbone) else TrainingConfig()
+        return usual if name == "training" else ColumnConfig()
     try:
-        return InteractionConfig.from_value(value)
+        if name == "backbone":
+            return make_backbone("mlp" if isinstance(value, str) and value == "auto" else value)
+        if name == "interactions" and value is not None:  # None has no parameters that would change anything
+            return InteractionConfig.from_value(value)
+        if name == "validation":
+            return ValidationConfig.from_value(value)
+        if name == "objective":
+            return make_objective(value, task)
     except (TypeError, ValueError):
-        return value
+        pass
+    return value
 
 
 def hinted(init: Init) -> Init:
@@ -144,33 +170,47 @@ def hinted(init: Init) -> Init:
 def _hint(name: str, value: Any, known: list[str]) -> str:
     """Return where an argument belongs, as a sentence."""
     if name in AT_FIT:
-        arguments = f"{name}=..." if name in {"groups", "sample_weight", "scratch"} else "X_val=..., y_val=..."
-        return f"It is an argument of fit: fit(X, y, {arguments})."
-    if name == "n_jobs":
-        return "Networks are trained in as many threads as the process may use; torch.set_num_threads sets fewer."
+        return f"It is an argument of fit: fit(X, y, {AT_FIT[name]})."
+    if name in ELSEWHERE:
+        return ELSEWHERE[name]
     name = next((usual for usual, others in OTHER_NAMES.items() if name in others), name)
-    settings = [field.name for field in fields(TrainingConfig)]
-    backbones = [kind.__name__ for kind in BACKBONES.values() if name in {field.name for field in fields(kind)}]
-    for wanted in (name, _nearest(name, known), _nearest(name, settings)):
+    homes = _homes()
+    fields_of_training = [each for each, (_, _, kind) in homes.items() if kind is TrainingConfig]
+    for wanted in (name, _nearest(name, known), _nearest(name, fields_of_training)):
         if wanted in known:
             return f"Did you mean {wanted}={value!r}?"
-        if wanted in settings:
-            return f"{wanted} is a parameter of TrainingConfig: training=TrainingConfig({wanted}={value!r})."
-        if backbones:
-            return f"{name} is a parameter of a backbone: backbone=knotwork.nn.{backbones[0]}({name}={value!r})."
+        if wanted in homes:
+            parameter, path, kind = homes[wanted]
+            return f"{wanted} is a parameter of {kind.__name__}: {parameter}={path}({wanted}={value!r})."
     return f"Available: {listed(known, most=40)}."
+
+
+def _homes() -> dict[str, tuple[str, str, type]]:
+    """Return for each parameter of a configuration the estimator's parameter, and the class, by path and as a type."""
+    kinds: list[tuple[str, str, type]] = [
+        *(("objective", "knotwork", kind) for kind in reversed(OBJECTIVES.values())),
+        *(("backbone", "knotwork.nn", kind) for kind in reversed(BACKBONES.values())),
+        ("validation", "knotwork", ValidationConfig),
+        ("columns", "knotwork", ColumnConfig),
+        ("training", "knotwork", TrainingConfig),
+    ]
+    return {
+        field.name: (parameter, f"{package}.{kind.__name__}", kind)
+        for parameter, package, kind in kinds  # of several, the last one is named
+        for field in fields(kind)
+    }
 
 
 def _nearest(name: str, known: list[str]) -> str:
     return next(iter(nearest(name, known)), "")
 
 
-def check_source(X: Any, y: Any, engine: str) -> None:
+def check_source(X: Any, y: Any, device: Any) -> None:
     """Raise an error if a table in memory is given with the name of its target, or a stream to a cluster."""
     if is_stream(X):
-        if engine != "local":
+        if is_cluster(device):
             hint = "Chunks of rows are read from a disk of this machine; device=['cuda:0', 'cuda:1'] uses several GPUs."
-            raise argument_error("engine", "be 'local' if X is read in batches", engine, hint)
+            raise argument_error("device", "be on this machine if X is read in batches", device, hint)
     elif isinstance(y, str) and not isinstance(X, str | PathLike):  # of which the error names the next step
         frame = as_frame(X)
         hint = f"Pass X.drop(columns={y!r}) and X[{y!r}]." if frame is not None else (

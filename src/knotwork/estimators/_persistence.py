@@ -7,7 +7,7 @@ itself (`Capacity`), so that a file that declares huge networks is refused befor
 import math
 import sys
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from functools import partial
 from numbers import Integral, Number
@@ -32,6 +32,7 @@ from knotwork.encoders._methods import METHOD_TABLE, Encoding
 from knotwork.errors import PersistenceError
 from knotwork.estimators._base import TabularEstimator
 from knotwork.estimators._combination import Residuals
+from knotwork.estimators._configs import ColumnConfig, ValidationConfig
 from knotwork.estimators._estimators import TabularClassifier, TabularRegressor
 from knotwork.estimators._model import FittedModel
 from knotwork.estimators._saved_networks import (
@@ -51,7 +52,7 @@ from knotwork.estimators._saved_networks import (
     piece_to_json,
     read_tensor,
 )
-from knotwork.estimators._tasks import Calibration, Classification, Task
+from knotwork.estimators._tasks import Calibration, Classification, Regression, Task
 from knotwork.nn._backbones import BACKBONES
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import resolve_device
@@ -66,7 +67,7 @@ __all__ = ["load", "save"]
 CLASSES: dict[str, type[Any]] = {kind.__name__: kind for kind in (TabularRegressor, TabularClassifier)}
 """The estimators that files have, by name."""
 
-UNSAVED = ("device", "engine", "callbacks")
+UNSAVED = ("device",)
 """Parameters that are not in a file."""
 
 ENTRIES = (
@@ -274,12 +275,6 @@ def _write_pairs(value: Any, name: str) -> Any:
     return [[_write_plain(key, name), _write_plain(item, name)] for key, item in value.items()]
 
 
-def _write_list(value: Any, name: str) -> Any:
-    if value is None:
-        return None
-    return {"tuple": isinstance(value, tuple), "items": [_write_plain(item, name) for item in value]}
-
-
 def _write_nested(value: Any, name: str) -> Any:
     return [_write_nested(item, name) for item in value] if isinstance(value, tuple) else _write_plain(value, name)
 
@@ -311,21 +306,36 @@ def _write_objective(value: Any, name: str) -> Any:
     return value.to_json()
 
 
-def _write_quantiles(value: Any, name: str) -> Any:
-    return _write_plain(value, name) if np.ndim(value) == 0 else _write_list(value, name)
+def _write_encoding(value: Any, name: str) -> Any:
+    is_list = isinstance(value, Sequence) and not isinstance(value, str)
+    return {"methods": [_write_plain(each, name) for each in value]} if is_list else _write_pairs(value, name)
+
+
+def _write_columns(value: ColumnConfig | None, name: str) -> Any:
+    if value is None:
+        return None
+    listed = (
+        value.categorical if value.categorical is None else [_write_plain(each, name) for each in value.categorical]
+    )
+    return {**asdict(value), "categorical": listed}
+
+
+def _write_validation(value: Any, name: str) -> Any:
+    """Return what validates; splitters and rows are not saved."""
+    rows = value.rows if isinstance(value, ValidationConfig) else value
+    plain = _write_plain(rows, name) if isinstance(rows, str | Number) else None
+    return {**asdict(value), "rows": plain} if isinstance(value, ValidationConfig) else plain
 
 
 WRITERS: dict[str, Callable[[Any, str], Any]] = {
     "objective": _write_objective,
-    "quantiles": _write_quantiles,
-    "encoding": _write_pairs,
-    "class_weight": _write_pairs,
-    "categorical": _write_list,
+    "encoding": _write_encoding,
+    "columns": _write_columns,
     "training": _write_training,
     "interactions": interactions_to_json,
     "backbone": _write_backbone,
     "random_state": lambda value, _: int(value) if isinstance(value, Integral) else None,
-    "validation": lambda value, name: _write_plain(value, name) if isinstance(value, str | Number) else None,
+    "validation": _write_validation,
 }
 """Parameters of the estimators that are not written as plain values."""
 
@@ -346,10 +356,12 @@ def _checked_estimator(content: dict[str, Any], file: TensorFile) -> Any:
     estimator = kind(**_parameters(content["parameters"], kind._get_param_names(), file.capacity))
     columns, task = Columns.from_json(content["columns"]), check_choice(content["task"], "task", (kind._task,))
     objective = _read_objective(content["objective"], task)
-    goal = replace(estimator._make_task(), objective=objective)
-    if isinstance(goal, Classification):
-        goal = replace(goal, labels=Labels.from_json(content["labels"]))
-    elif content["labels"] is not None:
+    goal: Task
+    if task == Classification.name:
+        goal = Classification(objective, Labels.from_json(content["labels"]))
+    elif content["labels"] is None:
+        goal = Regression(objective)
+    else:
         raise argument_error("labels", "be None for a regressor", content["labels"])
     names, config = columns.numerical_names, _config(content["config"])
     indicated = _indicated(content["indicated"], len(names))
@@ -576,48 +588,41 @@ def _read_backbone(content: Any, name: str, *, capacity: Capacity) -> Any:
     return backbone_from_json(content, capacity)
 
 
-def _read_categorical(content: Any, name: str) -> Any:
+def _read_encoding(content: Any, name: str) -> Any:
+    if not isinstance(content, dict):
+        return _read_pairs(content, name, values=(str,))
+    check_entries(content, name, ("methods",))
+    return [_text(method, name) for method in check_list(content["methods"], name)]
+
+
+def _read_columns(content: Any, name: str) -> ColumnConfig | None:
     if content is None:
         return None
-    check_entries(content, name, ("tuple", "items"))
-    items = check_list(content["items"], name)
-    if any(type(item) not in (int, str) for item in items):
-        raise type_error(name, "hold names or places of columns", items)
-    return tuple(items) if check_bool(content["tuple"], name) else items
+    check_entries(content, name, [field.name for field in fields(ColumnConfig)])
+    listed = content["categorical"]
+    if listed is not None and any(type(item) not in (int, str) for item in check_list(listed, name)):
+        raise type_error(name, "hold names or places of columns", listed)
+    return ColumnConfig(**content)
 
 
-def _read_quantiles(content: Any, name: str) -> Any:
+def _read_validation(content: Any, name: str) -> Any:
     if not isinstance(content, dict):
-        return _number(content, name)
-    check_entries(content, name, ("tuple", "items"))
-    levels = [_number(level, name) for level in check_list(content["items"], name)]
-    return tuple(levels) if check_bool(content["tuple"], name) else levels
+        return check_validation(content)
+    return ValidationConfig(**check_entries(content, name, [field.name for field in fields(ValidationConfig)]))
 
 
 READERS: dict[str, Callable[[Any, str], Any]] = {
-    "objective": lambda content, _: content if isinstance(content, str) else objective_from_json(content),
-    "quantiles": _read_quantiles,
-    "power": _number,
-    "delta": _number,
-    "gamma": _number,
-    "calibrate": lambda content, name: None if content is None else _text(content, name),
-    "encoding": partial(_read_pairs, values=(str,)),
+    "encoding": _read_encoding,
     "effort": _text,
     "time_limit": lambda content, name: None if content is None else _number(content, name, minimum=0.0),
-    "size": _integer,
+    "search": lambda content, name: None if content is None else _text(content, name),
     "n_members": _integer,
     "interactions": interactions_from_json,
-    "class_weight": partial(_read_pairs, values=(int, float), optional=True),
-    "missing": _text,
-    "categories": _text,
-    "categorical": _read_categorical,
-    "dates": _text,
-    "validation_share": _number,
-    "validation": lambda content, _: check_validation(content),
-    "refit": check_bool,
-    "warm_start": check_bool,
+    "columns": _read_columns,
+    "validation": _read_validation,
+    "objective": lambda content, _: content if isinstance(content, str) else objective_from_json(content),
     "training": lambda content, _: None if content is None else _config(content),
+    "warm_start": check_bool,
     "random_state": _integer,
-    "verbose": check_bool,
 }
 """Every parameter of the estimators but the backbone, which is compared with the capacity of the file."""

@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from knotwork._preparation.members import PreparedTable
 from knotwork.encoders._choice import FEATURE_CANDIDATES, FeatureChoice, choose_columns
-from knotwork.encoders._methods import Encoding
-from knotwork.estimators._encodings import choose_encodings, propose, with_size
+from knotwork.encoders._methods import PER_FEATURE, Encoding
+from knotwork.estimators._encodings import CANDIDATES, candidates_of, choose_encodings
 from knotwork.knots._usual_range import to_usual_range
 from knotwork.nn._backbones import Backbone, MLPConfig, RealMLPConfig, ResNetConfig, TabMConfig
 from knotwork.nn._interactions import InteractionConfig
@@ -292,22 +292,27 @@ def _seconds(recipes: Sequence[Recipe], table: TrainingTable, n_folds: int, *, d
 
 
 def plan_choice(
-    encoding: Any, size: int | None, backbone: Backbone, *,
+    encoding: Any, search: str | None, backbone: Backbone, *,
     names: list[Any], objective: Objective, training: TrainingConfig | None, n_members: int,
 ) -> FitPlan:  # fmt: skip
     """Return the plan of a user who says what is trained; parameters as in `TabularRegressor`.
 
-    `names` are those of the numerical columns, or their places in the table.
+    `names` are those of the numerical columns, or their places in the table. If the encoding of each column is chosen
+    by training rows, the recommended one stands for it until the rows of the folds are drawn.
     """
     about: dict[str, Any] = {"names": names, "task": objective.task, "backbone": backbone.advice}
-    tried = propose(encoding, size, **about)
-    choices = [(each,) * len(names) for each in tried] or [choose_encodings(encoding, size, **about)]
+    is_tried = search is not None and search != PER_FEATURE and bool(names)  # without numbers all are the same
+    if is_tried:
+        choices = [(each,) * len(names) for each in candidates_of(encoding, CANDIDATES)]
+    else:
+        choices = [choose_encodings("recommended" if search is not None else encoding, **about)]
     config = TrainingConfig(**backbone.training(objective.trained_as)) if training is None else training
     recipes = [Recipe(choice, backbone, config) for choice in choices]
-    return FitPlan(recipes, str(encoding) if tried else "all", n_seeds=n_members)
+    way = search if search is not None and search != PER_FEATURE else "all"
+    return FitPlan(recipes, way, n_seeds=n_members)
 
 
-def choose_features(prepared: PreparedTable, names: Sequence[Any], *, size: int | None = None) -> list[FeatureChoice]:
+def choose_features(prepared: PreparedTable, names: Sequence[Any], encoding: Any = "auto") -> list[FeatureChoice]:
     """Choose the encoding of every numerical column on the training rows of the first fold.
 
     Values far out are moved to the ends of the column's usual range, as the networks do.
@@ -318,8 +323,8 @@ def choose_features(prepared: PreparedTable, names: Sequence[Any], *, size: int 
         The table and its folds.
     names : sequence
         Names of the numerical columns.
-    size : int, optional
-        Columns per feature of all candidates; by default different ones.
+    encoding : "auto" or sequence of str
+        The methods to choose among.
     """
     if not len(names):
         return []
@@ -329,7 +334,7 @@ def choose_features(prepared: PreparedTable, names: Sequence[Any], *, size: int 
     for place in range(numbers.shape[1]):
         numbers[:, place] = to_usual_range(numbers[:, place])
     weights = None if table.weights is None else table.weights[rows]
-    candidates = with_size(FEATURE_CANDIDATES, size)
+    candidates = candidates_of(encoding, FEATURE_CANDIDATES)
     about: dict[str, Any] = {"task": table.task, "weights": weights, "candidates": candidates, "seed": split.seed}
     return choose_columns(numbers, table.target[rows], names=names, **about)
 

@@ -7,13 +7,14 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from knotwork._checks import argument_error, type_error, warn_user
+from knotwork._checks import argument_error, check_bool, type_error, warn_user
 from knotwork._preparation.columns import CodedTable, Columns, ReadTable
 from knotwork._preparation.members import PreparedTable
 from knotwork._preparation.targets import target_name
@@ -21,6 +22,7 @@ from knotwork._preparation.validation import Holdout, group_codes
 from knotwork._tables import is_stream
 from knotwork.encoders._choice import FeatureChoice
 from knotwork.estimators._combination import Combination, combine_members
+from knotwork.estimators._encodings import ENSEMBLE
 from knotwork.estimators._model import FittedModel, Held
 from knotwork.estimators._parameters import check_source
 from knotwork.estimators._plans import (
@@ -33,15 +35,15 @@ from knotwork.estimators._plans import (
     share_of_validation,
     warm_members,
 )
-from knotwork.estimators._settings import USUAL_EFFORT, USUAL_SHARE, FitSettings
+from knotwork.estimators._settings import FitSettings
 from knotwork.estimators._tasks import Task
 from knotwork.training._config import TrainingConfig
 from knotwork.training._members import Member, TrainingTable
 from knotwork.training._progress import LOGGER, ProgressBar, Reporter, Reporters, log_epoch, shown_stage
 from knotwork.training._results import Trained
-from knotwork.training._spread import connected, train_spread
+from knotwork.training._spread import connected, is_cluster, train_spread
 
-__all__ = ["Preparation", "combine", "fit_model", "prepare", "train"]
+__all__ = ["Monitor", "Preparation", "combine", "fit_model", "prepare", "train"]
 
 MOST_HELD = 1000
 """Most validation rows that are kept for `feature_importances_`."""
@@ -109,8 +111,63 @@ class Preparation:
         return self.prepared.splits[0].seed
 
 
+@dataclass(frozen=True)
+class Monitor:
+    """Who is told how training goes.
+
+    Parameters
+    ----------
+    callbacks : sequence of callable
+        Functions that are called after every epoch, and may stop training.
+    verbose : bool
+        Whether a line of the terminal shows it.
+    """
+
+    callbacks: Sequence[Reporter] | None = None
+    verbose: bool = False
+
+    def __post_init__(self) -> None:
+        check_bool(self.verbose, "verbose")
+
+    def check(self, device: Any) -> None:
+        """Raise an error for callbacks that cannot be called."""
+        callbacks = self.callbacks
+        if callbacks is None:
+            return
+        if is_cluster(device):
+            hint = "Workers of a cluster send no reports. Or choose another device."
+            raise argument_error("callbacks", f"be None if device={device!r}", callbacks, hint)
+        if not isinstance(callbacks, Sequence) or not all(callable(each) for each in callbacks):
+            hint = "Write callbacks=[function]; each is called with an EpochReport."
+            raise type_error("callbacks", "be a sequence of functions", callbacks, hint)
+
+    @cached_property
+    def reporters(self) -> Reporters:
+        """The callbacks as one."""
+        return Reporters(self.callbacks or ())
+
+    @contextmanager
+    def reporter(self, *first: Reporter) -> Iterator[Reporter | None]:
+        """Provide one function of callbacks, the log and the terminal; None if nobody is told."""
+        with ExitStack() as stack:
+            shown = [each for each in first if each is not self.reporters or self.callbacks]
+            if LOGGER.isEnabledFor(logging.DEBUG):
+                shown.append(log_epoch)
+            if self.verbose:
+                shown.append(stack.enter_context(ProgressBar()))
+            yield Reporters(shown) if shown else None
+
+
 def fit_model(
-    settings: FitSettings, X: Any, y: Any, sample_weight: Any, *, scratch: Any, before: FittedModel | None, **given: Any
+    settings: FitSettings,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    *,
+    scratch: Any,
+    before: FittedModel | None,
+    monitor: Monitor,
+    **given: Any,
 ) -> FittedModel:
     """Prepare a table, train, combine, and refit if wanted.
 
@@ -122,26 +179,28 @@ def fit_model(
         As in `TabularRegressor.fit`.
     before : FittedModel or None
         The model of the last fit.
+    monitor : Monitor
+        Who is told how training goes.
     **given
         ``X_val``, ``y_val`` and ``groups`` of `TabularRegressor.fit`.
     """
-    check_source(X, y, settings.engine)
+    check_source(X, y, settings.device)
+    monitor.check(settings.device)
     with ExitStack() as stack:
-        if settings.engine == "ray":
+        if is_cluster(settings.device):
             stack.enter_context(connected())
         began = perf_counter()
-        with shown_stage("reading the table, placing knots") if settings.verbose is True else nullcontext():
+        with shown_stage("reading the table, placing knots") if monitor.verbose else nullcontext():
             source = _prepared(settings, X, y, sample_weight, scratch=scratch, before=before, **given)
             preparation = stack.enter_context(source)
-        reporters = Reporters(settings.callbacks) if settings.callbacks else None
-        trained = train(preparation, began, reporters)
+        trained = train(preparation, began, monitor)
         model = combine(preparation, trained)
-        if settings.refit:
-            was_asked = reporters is not None and reporters.stopped
-            model = _refit(preparation, model, began, may_go_on=was_asked or not trained.interrupted)
+        if settings.validation.refit:
+            may_go_on = monitor.reporters.stopped or not trained.interrupted
+            model = _refit(preparation, model, began, monitor, may_go_on=may_go_on)
         LOGGER.info(
             "%s: %d networks on %d rows in %.1f s, %s %.5g on validation rows",
-            *(settings.estimator, len(model.weights), preparation.table.n_rows, perf_counter() - began),
+            *(settings.task.name, len(model.weights), preparation.table.n_rows, perf_counter() - began),
             *(preparation.config.metric_for(model.trained.objective).name, model.score),
         )
         return model
@@ -180,7 +239,8 @@ def prepare(
     X may be a `ReadTable` as well, a table that was read before.
     """
     check_given(settings, X_val, y_val, groups)
-    read = X if isinstance(X, ReadTable) else Columns.learn(X, settings.categorical, dates=settings.dates)
+    wanted = settings.columns
+    read = X if isinstance(X, ReadTable) else Columns.learn(X, wanted.categorical, dates=wanted.dates)
     columns, table = read
     given = None if X_val is None else (columns.read(X_val), y_val)
     task, data, holdout = _training_table(settings, table, y, sample_weight, columns.cardinalities, given=given)
@@ -189,12 +249,12 @@ def prepare(
     warn_of_few(task, len(table.numbers))
     holdout = replace(holdout, groups=group_codes(groups, len(table.numbers)))
     plan = settings.plan(columns, data, n_folds=holdout.n_folds)
-    warn_unused(settings, holdout, plan)
+    check_smoothness(plan)
     random, state = drawn_from(settings, before)
     counts = {"n_folds": plan.n_folds, "n_seeds": plan.n_seeds}
     splits, seeds = holdout.draw(data.target, task=task.name, random=random, **counts)
     plan, prepared = replace(plan, n_folds=len(splits)), PreparedTable.from_table(data, splits)
-    prepared = replace(prepared, missing=settings.missing)
+    prepared = replace(prepared, missing=settings.columns.missing)
     about: dict[str, Any] = {"seeds": seeds, "state": state, "before": before, "target_name": target_name(y)}
     return with_members(settings, task, columns, prepared, plan, **about)
 
@@ -206,8 +266,8 @@ def check_given(settings: FitSettings, X_val: Any, y_val: Any, groups: Any) -> N
     if is_stream(X_val):
         hint = "Read the validation rows first, for example with pyarrow.parquet.read_table(path)."
         raise type_error("X_val", "be a table in memory", type(X_val).__name__, hint)
-    if X_val is not None and (settings.validation is not None or groups is not None):
-        other = "groups" if settings.validation is None else "validation"
+    if X_val is not None and (settings.validation.rows is not None or groups is not None):
+        other = "groups" if settings.validation.rows is None else "validation"
         raise argument_error(other, "be None if X_val is given: its rows validate", type(X_val).__name__)
 
 
@@ -236,7 +296,7 @@ def with_members(
     in_memory = replace(prepared, table=replace(prepared.table, chunks=None))
     choices: list[FeatureChoice] = []
     if settings.is_per_feature:
-        choices = choose_features(in_memory, columns.numerical_names, size=settings.size)
+        choices = choose_features(in_memory, columns.numerical_names, settings.encoding)
     if choices:
         plan = plan.with_choices(choices)
     asked, start, warm = plan, None, None
@@ -283,7 +343,7 @@ def _training_table(
         arrays = [np.concatenate(pair) for pair in zip(arrays, behind, strict=True)]
     numbers, codes, targets, all_weights = arrays
     kinds = (task.name, cardinalities, task.n_classes, None if weights is None else all_weights, task.objective)
-    holdout = Holdout(settings.validation, settings.validation_share, target, kept, n_given=n_given)
+    holdout = Holdout(settings.validation.rows, settings.validation.share, target, kept, n_given=n_given)
     return task, TrainingTable(numbers, codes, targets, *kinds), holdout
 
 
@@ -298,22 +358,12 @@ def warn_of_few(task: Task, n_rows: int) -> None:
     warn_user(f"There is next to nothing to learn: {reason}. Check the table.")
 
 
-def warn_unused(settings: FitSettings, holdout: Holdout, plan: FitPlan) -> None:
-    """Warn of parameters that were set and have no effect."""
-    if not settings.is_automatic and settings.effort != USUAL_EFFORT:
-        others = "encoding, backbone, size, n_members and training"
-        message = f"effort={settings.effort!r} has no effect: it decides what is trained only if none of {others} is"
-        warn_user(f"{message} given. Leave effort out, or these parameters.")
-    configs = [recipe.config for recipe in plan.recipes]
+def check_smoothness(plan: FitPlan) -> None:
+    """Raise an error if curves of no column can be smooth."""
     encodings = {encoding for recipe in plan.recipes for encoding in recipe.encodings}
-    if any(config.is_smooth for config in configs) and not any(encoding.has_knots for encoding in encodings):
-        message = "smoothness has no effect: no column is encoded by splines or PLE"
-        warn_user(f"{message}. Choose such an encoding, or leave it out.")
-    share = settings.validation_share
-    if share != USUAL_SHARE and not holdout.uses_share(plan.n_folds):
-        reason = "rows are held out by folds, validation or X_val"
-        hint = f"validation={share!r} holds out one random part of this share."
-        warn_user(f"validation_share={share!r} has no effect: {reason}. {hint}")
+    if any(recipe.config.is_smooth for recipe in plan.recipes) and not any(each.has_knots for each in encodings):
+        hint = "Choose such an encoding, or leave it out."
+        raise argument_error("smoothness", "be 0 if no column is encoded by splines or PLE", "larger than 0", hint)
 
 
 def _warm_members(
@@ -339,13 +389,14 @@ def _warm_members(
     return members
 
 
-def train(preparation: Preparation, began: float, reporters: Reporters | None = None) -> Trained:
+def train(preparation: Preparation, began: float, monitor: Monitor | None = None) -> Trained:
     """Train the members in the time that is left since `began`, on the clock of ``time.perf_counter``."""
-    plan = preparation.plan
-    share = share_of_validation(plan.n_folds) if preparation.settings.refit else 1.0
+    plan, monitor = preparation.plan, monitor or Monitor()
+    share = share_of_validation(plan.n_folds) if preparation.settings.validation.refit else 1.0
     config = _timed(preparation.config, began, share)
-    about: dict[str, Any] = {"start": preparation.start, "ensemble": plan.search == "ensemble"}
-    return _call_train(preparation, preparation.members, reporters, config, **about)
+    about: dict[str, Any] = {"start": preparation.start, "ensemble": plan.search == ENSEMBLE}
+    with monitor.reporter(monitor.reporters) as report:
+        return _call_train(preparation, preparation.members, report, config, **about)
 
 
 def _timed(config: TrainingConfig, began: float, share: float = 1.0) -> TrainingConfig:
@@ -358,30 +409,22 @@ def _timed(config: TrainingConfig, began: float, share: float = 1.0) -> Training
 def _call_train(
     preparation: Preparation,
     members: Sequence[Member],
-    reporters: Reporters | None,
+    report: Reporter | None,
     config: TrainingConfig,
     **about: Any,
 ) -> Trained:
-    """Train members, with progress in the log and, if wanted, on the screen."""
     settings = preparation.settings
-    with ExitStack() as stack:
-        shown: list[Reporter] = [] if reporters is None else [reporters]
-        if LOGGER.isEnabledFor(logging.DEBUG):
-            shown.append(log_epoch)
-        if settings.verbose:
-            shown.append(stack.enter_context(ProgressBar()))
-        assert members[0].backbone is not None
-        return train_spread(
-            preparation.table,
-            members,
-            members[0].backbone,
-            config,
-            device=settings.device,
-            engine=settings.engine,
-            categories=settings.categories,
-            report=Reporters(shown) if shown else None,
-            **about,
-        )
+    assert members[0].backbone is not None
+    return train_spread(
+        preparation.table,
+        members,
+        members[0].backbone,
+        config,
+        device=settings.device,
+        categories=settings.columns.categories,
+        report=report,
+        **about,
+    )
 
 
 def combine(preparation: Preparation, trained: Trained) -> FittedModel:
@@ -442,14 +485,17 @@ def _held(preparation: Preparation, combination: Combination) -> Held:
     )
 
 
-def _refit(preparation: Preparation, model: FittedModel, began: float, *, may_go_on: bool) -> FittedModel:
+def _refit(
+    preparation: Preparation, model: FittedModel, began: float, monitor: Monitor, *, may_go_on: bool
+) -> FittedModel:
     """Train the chosen networks again on all rows; after Ctrl-C those of the validation stay."""
     limit, n_folds, warm = preparation.config.time_limit, preparation.plan.n_folds, model.warm
     time_is_up = limit is not None and perf_counter() - began >= share_of_validation(n_folds) * limit
     if not (may_go_on or time_is_up) or warm is None:
         return model
     members = refit_members(preparation.prepared, warm.members, warm.recipes, trained=model.trained)
-    trained = _call_train(preparation, members, None, _timed(preparation.config, began))
+    with monitor.reporter() as report:
+        trained = _call_train(preparation, members, report, _timed(preparation.config, began))
     if trained.interrupted:
         message = "refit was stopped before its end: the networks that were validated predict instead."
         warn_user(f"{message} Give a larger time_limit to refit on all rows.")

@@ -24,12 +24,12 @@ from knotwork._preparation.streams import (
     write_blocks,
 )
 from knotwork._preparation.targets import DTYPES, Labels, check_target
-from knotwork._preparation.validation import LARGEST_SEED, Holdout
+from knotwork._preparation.validation import LARGEST_SEED
 from knotwork._tables import as_frame, source_names
 from knotwork.errors import ColumnTypeError, ColumnWarning
 from knotwork.estimators._model import FittedModel
 from knotwork.estimators._settings import FitSettings
-from knotwork.estimators._steps import Preparation, check_given, drawn_from, warn_of_few, warn_unused, with_members
+from knotwork.estimators._steps import Preparation, check_given, check_smoothness, drawn_from, warn_of_few, with_members
 from knotwork.estimators._tasks import Classification, Task
 from knotwork.training._chunks import RowChunks, RowFormat
 from knotwork.training._members import TrainingTable, column_units
@@ -124,14 +124,15 @@ def _prepare(
 ) -> Preparation:
     """Read a stream twice, write its rows into a folder, and return what is trained."""
     random, state = drawn_from(settings, before)
-    share = settings.validation_share if settings.validation is None else float(settings.validation)
+    wanted = settings.validation
+    share = wanted.share if wanted.rows is None else float(wanted.rows)
     goal = _ClassesSurvey(settings.task) if isinstance(settings.task, Classification) else _NumbersSurvey(settings.task)
     survey = survey_batches(
         reader,
         goal.look,
         share=share if given is None else 0.0,
         seed=_hash_seed(state),
-        categorical=settings.categorical or (),
+        categorical=settings.columns.categorical or (),
     )
     task = goal.finish()
     # That a target is positive, or has a value that is not 0, is no condition of every batch.
@@ -156,14 +157,11 @@ def _prepare(
     data = rows.training_table(task, columns, chunks)
     plan = settings.plan(columns, data, n_folds=1)
     every = np.arange(len(rows.target))
-    holdout = Holdout(
-        settings.validation, settings.validation_share, target, every >= 0, n_given=int(given is not None)
-    )
-    warn_unused(settings, holdout, plan)
+    check_smoothness(plan)
     seeds = random.randint(LARGEST_SEED, size=plan.n_seeds)
     train, valid = (every[~rows.validates], every[rows.validates]) if rows.validates.any() else (every, every)
     split = Split(0, int(seeds[0]), train, valid, every[:0])
-    prepared = PreparedTable(data, (split,), chunks.indicated, settings.missing, written.summaries)
+    prepared = PreparedTable(data, (split,), chunks.indicated, settings.columns.missing, written.summaries)
     about: dict[str, Any] = {"seeds": seeds, "state": state, "before": before}
     name = reader.target if isinstance(reader.target, str) else None
     return with_members(settings, task, columns, prepared, plan, **about, target_name=name)
@@ -217,19 +215,19 @@ class _Rows(NamedTuple):
 
 def _check_settings(settings: FitSettings) -> None:
     """Refuse parameters that need all rows in memory."""
-    validation = settings.validation
+    validation = settings.validation.rows
     if validation is not None and not isinstance(validation, float):
         hint = "Rows are held out by a hash of their numbers; X_val and y_val give others."
         raise argument_error("validation", "be None or a share if X is read in batches", validation, hint)
-    if settings.refit:
+    if settings.validation.refit:
         hint = "At most 100,000 rows are held out; leave refit out."
         raise argument_error("refit", "be False if X is read in batches", True, hint)
 
 
 def _learn(settings: FitSettings, task: Task, survey: Survey) -> tuple[Columns, CodedTable, npt.NDArray[Any]]:
     """Learn the columns from the rows in memory, and read these rows."""
-    batch = survey.batch
-    columns, _ = Columns.learn(batch.features, settings.categorical, dates=settings.dates, whole=survey.whole)
+    batch, wanted = survey.batch, settings.columns
+    columns, _ = Columns.learn(batch.features, wanted.categorical, dates=wanted.dates, whole=survey.whole)
     table, target = columns.read_quietly(batch.features)[0], task.read(batch.target)  # the second pass warns
     columns = columns.with_copies(table, target)
     columns.warn()

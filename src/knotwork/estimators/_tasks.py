@@ -20,9 +20,10 @@ from knotwork.estimators._combination import (
     tempered,
 )
 from knotwork.training._objective import Objective
+from knotwork.training._objectives import make_objective
 from knotwork.training._results import Trained
 
-__all__ = ["Calibration", "Classification", "Regression", "Task", "by_target", "doubled"]
+__all__ = ["Calibration", "Classification", "Regression", "Task", "by_target", "doubled", "make_task"]
 
 Floats = npt.NDArray[np.float64]
 Weights = Floats | None
@@ -161,10 +162,6 @@ class Classification(Task):
     ----------
     objective : Objective
         What networks are trained for.
-    class_weight : "balanced", mapping or None
-        Weights of the classes.
-    calibrated : bool
-        Whether probabilities are corrected by a temperature.
     labels : Labels or None
         The classes, once a target was learned.
     by_class : ndarray of shape (n_classes,) or None
@@ -172,8 +169,6 @@ class Classification(Task):
     """
 
     name = "classification"
-    class_weight: Any = None
-    calibrated: bool = False
     labels: Labels | None = None
     by_class: Weights = None
 
@@ -199,7 +194,9 @@ class Classification(Task):
 
     def with_classes(self, labels: Labels, counts: npt.NDArray[np.int64]) -> Self:
         """Return the task with its classes, of which there are so many rows each."""
-        by_class = None if self.class_weight is None else class_weights(self.class_weight, labels.classes, counts)
+        wanted = getattr(self.objective, "class_weight", None)
+        wanted = dict(wanted) if isinstance(wanted, tuple) else wanted
+        by_class = None if wanted is None else class_weights(wanted, labels.classes, counts)
         return replace(self, labels=labels, by_class=by_class)
 
     def read(self, y: Any) -> npt.NDArray[Any]:
@@ -220,13 +217,14 @@ class Classification(Task):
 
     def calibrate(self, held: HeldOut | None) -> Calibration:
         """Learn the temperature, and how far probabilities can be trusted."""
+        is_wanted = getattr(self.objective, "calibrate", None) is not None
         if held is None:
-            if self.calibrated:
+            if is_wanted:
                 hint = "Fit with at least 10 rows."
                 raise argument_error("calibrate", "be None where no rows are held out", "temperature", hint)
             return Calibration()
         held = held._replace(predictions=held.predictions[:, : self.n_classes])
-        learned = temperature(held) if self.calibrated else 1.0
+        learned = temperature(held) if is_wanted else 1.0
         return Calibration(temperature=learned, groups=tuple(reliability(held, learned)))
 
     def mean(self, outputs: Floats, weights: Floats) -> Floats:
@@ -250,6 +248,12 @@ class Classification(Task):
         del trained
         chosen = tempered(mean, calibration.temperature)[np.arange(len(target)), target]
         return float(-np.log(np.maximum(chosen, SMALLEST)).mean())
+
+
+def make_task(objective: Any, task: str) -> Task:
+    """Return the task of an objective as a user gives it."""
+    made = make_objective(objective, task)
+    return Regression(made) if task == Regression.name else Classification(made)
 
 
 def by_target(mean: Floats, n_targets: int | None) -> Floats:

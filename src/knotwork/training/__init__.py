@@ -9,7 +9,7 @@ from knotwork.training._engine import train
 from knotwork.training._members import Member, TrainingTable
 from knotwork.training._metrics import METRICS, Metric
 from knotwork.training._objective import Objective
-from knotwork.training._objectives import OBJECTIVES, Focal, Huber, Quantile, Tweedie
+from knotwork.training._objectives import OBJECTIVES, Focal, Huber, LogLoss, Quantile, Tweedie
 from knotwork.training._progress import EpochReport, StopTraining
 from knotwork.training._results import History, Trained
 
@@ -20,6 +20,7 @@ __all__ = [
     "Focal",
     "History",
     "Huber",
+    "LogLoss",
     "Member",
     "Metric",
     "Objective",

@@ -1,7 +1,7 @@
 """The built-in objectives and their registry `OBJECTIVES`."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import pairwise
 from numbers import Real
@@ -19,8 +19,8 @@ from knotwork.nn import OnnxGraph
 from knotwork.training._objective import Array, Objective, Units
 
 __all__ = [
-    "OBJECTIVES", "USUAL", "Absolute", "Custom", "Focal", "Gamma", "Gaussian", "Huber", "LogLoss", "Poisson",
-    "Quantile", "Squared", "Tweedie", "make_objective", "objective_from_json",
+    "OBJECTIVES", "USUAL", "Absolute", "ClassObjective", "Custom", "Focal", "Gamma", "Gaussian", "Huber", "LogLoss",
+    "Poisson", "Quantile", "Squared", "Tweedie", "make_objective", "objective_from_json",
 ]  # fmt: skip
 
 LARGEST_LOG = 20.0
@@ -373,18 +373,49 @@ class Gaussian(Objective):
         return predictions[..., 0], predictions[..., 1]
 
 
-@final
-@dataclass(frozen=True)
-class LogLoss(Objective):
-    """The cross-entropy of classes."""
+class ClassObjective(Objective):
+    """What networks for classes are trained for; subclasses have the fields `class_weight` and `calibrate`."""
 
-    name: ClassVar[str] = "log_loss"
-    metric_name: ClassVar[str] = "log_loss"
+    class_weight: Any
+    calibrate: str | None
+
+    def __post_init__(self) -> None:
+        weights = self.class_weight
+        if weights is not None and weights != "balanced":
+            pairs = weights.items() if isinstance(weights, Mapping) else weights  # a file has pairs
+            object.__setattr__(self, "class_weight", tuple(map(_class_weight, pairs)))  # objectives are keys
+        if self.calibrate is not None:
+            check_choice(self.calibrate, "calibrate", ("temperature",))
 
     @property
     def task(self) -> str:
         """Classification."""
         return "classification"
+
+
+@final
+@dataclass(frozen=True)
+class LogLoss(ClassObjective):
+    """The cross-entropy of classes.
+
+    Parameters
+    ----------
+    class_weight : "balanced" or mapping, optional
+        Weights of the classes in the loss: inversely proportional to their frequency, or as given for each label.
+    calibrate : {None, "temperature"}, default=None
+        Whether probabilities are corrected by a temperature, the one with the best log loss on rows that the networks
+        were not trained on. The most probable class stays the same.
+
+    Examples
+    --------
+    >>> LogLoss("balanced")
+    LogLoss(class_weight='balanced', calibrate=None)
+    """
+
+    name: ClassVar[str] = "log_loss"
+    metric_name: ClassVar[str] = "log_loss"
+    class_weight: Any = None
+    calibrate: str | None = None
 
     def losses(self, outputs: Tensor, target: Tensor, *, label_smoothing: float = 0.0) -> Tensor:
         """Return cross-entropies."""
@@ -397,13 +428,15 @@ class LogLoss(Objective):
 
 @final
 @dataclass(frozen=True)
-class Focal(Objective):
+class Focal(ClassObjective):
     """The focal loss of classes (Lin and others, 2017): rows that are predicted well count less.
 
     Parameters
     ----------
     gamma : float, default=2.0
         Exponent, at least 0.
+    class_weight, calibrate
+        As in `LogLoss`.
 
     Notes
     -----
@@ -412,20 +445,18 @@ class Focal(Objective):
     Examples
     --------
     >>> Focal(1.0)
-    Focal(gamma=1.0)
+    Focal(gamma=1.0, class_weight=None, calibrate=None)
     """
 
     name: ClassVar[str] = "focal"
     metric_name: ClassVar[str] = "focal_loss"
     gamma: float = 2.0
+    class_weight: Any = None
+    calibrate: str | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _check_setting(self.gamma, "gamma", 0.0, math.inf, closed=True)
-
-    @property
-    def task(self) -> str:
-        """Classification."""
-        return "classification"
 
     def losses(self, outputs: Tensor, target: Tensor, *, label_smoothing: float = 0.0) -> Tensor:
         """Return focal losses."""
@@ -439,17 +470,28 @@ class Focal(Objective):
 
 @final
 @dataclass(frozen=True)
-class Custom(Objective):
+class Custom(ClassObjective):
     """A function of the user, ``(outputs, targets) -> loss of each row``; it cannot be saved.
 
     Outputs and targets of a regression are in the target's own units, float64, and have the same shape; those of
     classes are logits of shape (..., n_classes) and class codes of shape (...).
+
+    Parameters
+    ----------
+    function : callable
+        The function. Its tensors must not be waited for.
+    classes : bool, default=False
+        Whether it is one of classes.
+    class_weight, calibrate
+        As in `LogLoss`, for classes.
     """
 
     name: ClassVar[str] = "custom"
     metric_name: ClassVar[str] = "objective"
     function: Callable[[Tensor, Tensor], Tensor]
     classes: bool = False
+    class_weight: Any = None
+    calibrate: str | None = None
 
     @property
     def task(self) -> str:
@@ -483,6 +525,16 @@ class Custom(Objective):
         )
 
 
+def _class_weight(pair: Any) -> tuple[Any, float]:
+    """Return a label and its weight."""
+    label, weight = pair if isinstance(pair, list | tuple) and len(pair) == 2 else (None, None)
+    label = label.item() if isinstance(label, np.generic) else label
+    if not isinstance(label, bool | int | float | str) or isinstance(weight, bool) or not isinstance(weight, Real):
+        hint = "Write class_weight={'no': 1.0, 'yes': 5.0}, for example."
+        raise type_error("class_weight", "be 'balanced' or a mapping from labels to numbers", pair, hint)
+    return label, float(weight)
+
+
 def _cross_entropy(outputs: Tensor, target: Tensor, label_smoothing: float) -> Tensor:
     settings: dict[str, Any] = {"reduction": "none", "label_smoothing": label_smoothing}
     losses: Tensor = functional.cross_entropy(outputs.flatten(0, -2), target.flatten(), **settings)
@@ -509,51 +561,34 @@ USUAL: dict[str, Objective] = {"regression": Squared(), "classification": LogLos
 """The objectives by default."""
 
 
-def make_objective(objective: Any, task: str, settings: dict[str, Any] | None = None) -> Objective:
+def make_objective(objective: Any, task: str) -> Objective:
     """Return the objective of a user.
 
     Parameters
     ----------
     objective : str, Objective or callable
-        A name in `OBJECTIVES`, an objective, which is returned, or a function of outputs and targets.
+        ``"auto"``, which is the one of `USUAL`, a name in `OBJECTIVES`, an objective, which is returned, or a function
+        of outputs and targets.
     task : {"regression", "classification"}
         The task.
-    settings : dict, optional
-        Parameters of an estimator that are settings of some objectives; those of others must have their defaults.
 
     Examples
     --------
-    >>> make_objective("tweedie", "regression", {"power": 1.2, "delta": 1.0})
-    Tweedie(power=1.2)
+    >>> make_objective("tweedie", "regression")
+    Tweedie(power=1.5)
     """
     names = [name for name, kind in OBJECTIVES.items() if kind().task == task]
-    settings = settings or {}
-    if isinstance(objective, Objective):
-        made, used = objective, set[str]()
+    if isinstance(objective, str) and objective == "auto":
+        made = USUAL[task]
+    elif isinstance(objective, Objective):
+        made = objective
     elif callable(objective):
-        made, used = Custom(objective, classes=task == "classification"), set[str]()
+        made = Custom(objective, classes=task == "classification")
     else:
-        kind = OBJECTIVES[check_choice(objective, "objective", names)]
-        used = {field.name for field in fields(kind)} & set(settings)
-        made = kind(**{name: settings[name] for name in used})
+        made = OBJECTIVES[check_choice(objective, "objective", ("auto", *names))]()
     if made.task != task:
         raise argument_error("objective", f"be one for {task}: {listed(names)}", objective)
-    _refuse_unused({name: value for name, value in settings.items() if name not in used}, made)
     return made
-
-
-def _refuse_unused(settings: dict[str, Any], made: Objective) -> None:
-    """Raise an error for settings of other objectives that a user has changed."""
-    for kind in OBJECTIVES.values():
-        for field in fields(kind):
-            given = settings.get(field.name, field.default)
-            if np.ndim(given) or given != field.default:
-                raise argument_error(
-                    field.name,
-                    f"be left at {field.default!r} with objective={made.name!r}, which does not use it",
-                    given,
-                    f"Write objective={kind.name!r}, or leave out {field.name}.",
-                )
 
 
 def objective_from_json(content: dict[str, Any]) -> Objective:

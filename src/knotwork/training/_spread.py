@@ -17,7 +17,7 @@ from typing import Any, final
 import numpy as np
 import torch
 
-from knotwork._checks import argument_error, check_choice, check_installed, listed
+from knotwork._checks import argument_error, check_choice, check_installed
 from knotwork.nn._backbones import Backbone
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import matrix_precision, plan_stacks, resolve_device, train, training_costs
@@ -28,19 +28,16 @@ from knotwork.training._threads import stopped_by_ctrl_c, wait_for
 
 __all__ = [
     "MAX_RETRIES",
-    "check_engine",
     "connected",
     "device_type",
     "divide_members",
+    "is_cluster",
     "resolve_devices",
     "train_spread",
 ]
 
-ENGINES = ("local", "ray")
-"""Where networks are trained: on devices of this machine, or on a Ray cluster."""
-
-CLUSTER_DEVICES = ("auto", "cpu", "cuda")
-"""Devices of the workers of a Ray cluster: GPUs if it has any, or as they are named."""
+CLUSTER_DEVICES = ("ray", "ray:cpu", "ray:cuda")
+"""The workers of a Ray cluster: its GPUs if it has any, or as they are named."""
 
 CPU = torch.device("cpu")
 
@@ -62,19 +59,17 @@ def resolve_devices(device: Any) -> list[torch.device]:
     return devices
 
 
-def check_engine(engine: Any, device: Any) -> None:
-    """Raise an error if there is no such engine, or if it cannot use these devices; no cluster is needed for it."""
-    check_choice(engine, "engine", ENGINES)
-    if engine == "ray" and not (isinstance(device, str) and device in CLUSTER_DEVICES):
-        hint = "The cluster has its own CPUs and GPUs, and each trains some networks. Or choose engine='local'."
-        raise argument_error("device", f"be one of {listed(CLUSTER_DEVICES)} if engine='ray'", device, hint)
-    if engine == "local":
-        resolve_devices(device)
+def is_cluster(device: Any) -> bool:
+    """Return whether a device is that of a Ray cluster; an unknown one of a cluster is an error."""
+    if not isinstance(device, str) or device.partition(":")[0] != "ray":
+        return False
+    check_choice(device, "device", CLUSTER_DEVICES)
+    return True
 
 
-def device_type(device: Any, engine: str = "local") -> str:
-    """Return the type of the devices; those of a connected cluster, if `engine` is ``"ray"``."""
-    if engine == "local":
+def device_type(device: Any) -> str:
+    """Return the type of the devices; those of a connected cluster, if it is one."""
+    if not is_cluster(device):
         return resolve_devices(device)[0].type
     import ray  # noqa: PLC0415 - an optional package
 
@@ -88,7 +83,6 @@ def train_spread(
     config: TrainingConfig,
     *,
     device: Any = "auto",
-    engine: str = "local",
     report: Reporter | None = None,
     start: Trained | None = None,
     **settings: Any,
@@ -100,9 +94,7 @@ def train_spread(
     table, members, backbone, config, report, start
         As in `train`.
     device : str, torch.device or sequence of them, default="auto"
-        The devices; of a cluster ``"auto"``, ``"cpu"`` or ``"cuda"``.
-    engine : {"local", "ray"}, default="local"
-        Devices of this machine, or the workers of a Ray cluster, which send no reports.
+        The devices; those of a Ray cluster (``"ray"``, ``"ray:cpu"``, ``"ray:cuda"``) send no reports.
     **settings
         Further arguments of `train`.
 
@@ -112,7 +104,7 @@ def train_spread(
         Networks and histories: those of `train` on one device up to rounding, and bit for bit with
         `TrainingConfig.reproducible`.
     """
-    if engine == "ray":
+    if is_cluster(device):
         with connected() as ray:
             return _train_on_cluster(ray, table, members, (backbone, config), device=device, start=start, **settings)
     devices = resolve_devices(device)
@@ -218,9 +210,9 @@ def _cluster_workers(ray: Any, device: Any) -> tuple[int, float]:
     """Return the number of workers of a cluster, and the GPUs that each of them needs."""
     resources = ray.cluster_resources()
     n_gpus = int(resources.get("GPU", 0))
-    if device == "cuda" and not n_gpus:
-        raise argument_error("device", "be 'auto' or 'cpu' on a cluster without GPUs", device)
-    return (n_gpus, 1.0) if n_gpus and device != "cpu" else (max(int(resources.get("CPU", 1)), 1), 0.0)
+    if device == "ray:cuda" and not n_gpus:
+        raise argument_error("device", "be 'ray' or 'ray:cpu' on a cluster without GPUs", device)
+    return (n_gpus, 1.0) if n_gpus and device != "ray:cpu" else (max(int(resources.get("CPU", 1)), 1), 0.0)
 
 
 def _train_on_cluster(
@@ -237,7 +229,7 @@ def _train_on_cluster(
     n_workers, gpus = _cluster_workers(ray, device)
     groups = divide_members(table, members, *kind, n_groups=n_workers, start=start)
     task = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=MAX_RETRIES)(_train_remotely)
-    stored, here = ray.put(table), resolve_device("auto" if device == "auto" else "cpu")
+    stored, here = ray.put(table), resolve_device("auto" if device == "ray" else "cpu")
     settings["device"] = "cuda" if gpus else "cpu"
     tasks = []
     for group in groups:
@@ -276,7 +268,7 @@ def connected(address: str | None = None) -> Iterator[Any]:
     The address, such as "auto" or "head:6379", is by default the environment variable RAY_ADDRESS; if that is not set,
     a cluster is started on this machine and stopped at the end.
     """
-    check_installed("engine='ray'", "ray", "ray", hint="Or choose engine='local'.")
+    check_installed("device='ray'", "ray", "ray", hint="Or choose device='auto'.")
     import ray  # noqa: PLC0415 - an optional package
 
     if ray.is_initialized():
