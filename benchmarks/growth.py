@@ -188,7 +188,7 @@ def make_estimator(shape: Shape, device: torch.device) -> tuple[Any, np.ndarray,
     table = numbers(shape)
     target = table[:, 0] + np.random.default_rng(1).normal(size=shape.rows)
     training = TrainingConfig(max_epochs=2)
-    model = kw.TabularRegressor("BS-Q", size=shape.size, training=training, device=str(device), random_state=0)
+    model = kw.TabularRegressor(f"BS-Q@{shape.size}", training=training, device=str(device), random_state=0)
     return model, table, target
 
 

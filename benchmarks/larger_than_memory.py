@@ -86,19 +86,17 @@ def fit(args: argparse.Namespace) -> dict:
     epochs = 1 if args.part == "stream" else 4
     config = kw.TrainingConfig(max_epochs=epochs, batch_size=args.batch_size, patience=None, schedule="cosine",
                                learning_rate=2e-3)  # fmt: skip
-    model = kw.TabularRegressor(
-        "PLE-Q@16", "mlp", training=config, device=args.device, random_state=0,
-        callbacks=[lambda report: times.append(time.perf_counter())],
-    )  # fmt: skip
+    model = kw.TabularRegressor("PLE-Q@16", "mlp", training=config, device=args.device, random_state=0)
+    callbacks = [lambda report: times.append(time.perf_counter())]
     started, cpu = time.perf_counter(), time.process_time()
     data = ds.dataset(args.folder / "rows")
     if args.part == "stream":
-        model.fit(data, "target", scratch=args.folder)
+        model.fit(data, "target", scratch=args.folder, callbacks=callbacks)
         n_rows = args.rows / len(times)
     else:
         table = data.head(args.memory_rows).to_pandas()
         held = min(0.1, 100_000 / len(table))
-        model.set_params(validation=held).fit(table.drop(columns="target"), table["target"])
+        model.set_params(validation=held).fit(table.drop(columns="target"), table["target"], callbacks=callbacks)
         n_rows = len(table) * (1.0 - held)
         del table
     ended, cpu = time.perf_counter(), time.process_time() - cpu

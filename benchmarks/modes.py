@@ -1,4 +1,6 @@
-"""Cost and gain of ``encoding="recommended"``, ``"validated"`` and ``"ensemble"``, on one fold of tables of the study.
+"""Cost and gain of ``encoding="recommended"``, and of the searches ``"validated"`` and ``"ensemble"``.
+
+Measured on one fold of tables of the study:
 
     python benchmarks/modes.py [--device cpu] [--tables abalone ...] [--rows 4000] [--seeds 0 1]
 
@@ -18,7 +20,11 @@ from sklearn.model_selection import KFold, StratifiedKFold
 import knotwork as kw
 from knotwork.datasets import load_dataset
 
-WORDS = ("recommended", "validated", "ensemble")
+WORDS = {
+    "recommended": {"encoding": "recommended"},
+    "validated": {"search": "validated"},
+    "ensemble": {"search": "ensemble"},
+}
 TABLES = ("abalone", "cpu_small", "wine_quality", "churn", "gamma")
 
 
@@ -42,7 +48,9 @@ def main() -> None:
     print("| table | seed | encoding | score | CPU seconds | networks kept | chosen |\n|---|---|---|---|---|---|---|")
     warm = np.random.default_rng(0).normal(size=(200, 2))
     for kind in (kw.TabularRegressor, kw.TabularClassifier):
-        kind("ensemble", training=kw.TrainingConfig(max_epochs=1), device=arguments.device).fit(warm, warm[:, 0] > 0)
+        kind(search="ensemble", training=kw.TrainingConfig(max_epochs=1), device=arguments.device).fit(
+            warm, warm[:, 0] > 0
+        )
     for key in arguments.tables:
         data = load_dataset(key)
         rows = np.random.default_rng(0).permutation(data.n_rows)[: arguments.rows]
@@ -52,8 +60,9 @@ def main() -> None:
         folds = (KFold if regression else StratifiedKFold)(5, shuffle=True, random_state=42)
         train, test = next(folds.split(X, y))
         for seed in arguments.seeds:
-            for word in WORDS:
-                model = kind(word, categorical=list(data.categorical), device=arguments.device, random_state=seed)
+            columns = kw.ColumnConfig(categorical=data.categorical)
+            for word, settings in WORDS.items():
+                model = kind(**settings, columns=columns, device=arguments.device, random_state=seed)
                 begin = time.process_time()
                 model.fit(X.iloc[train], y[train])
                 seconds = time.process_time() - begin

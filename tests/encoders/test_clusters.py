@@ -98,7 +98,7 @@ def test_networks_on_ray_have_the_bits_of_this_process(ray):
     settings = {"encoding": "BS-Grad-Q@6", "n_members": 3, "training": training, "random_state": 0}
     X, y = TABLE[["a", "b", "c"]].iloc[:300], TABLE["price"].iloc[:300]
     here = kw.TabularRegressor(device="cpu", **settings).fit(X, y)
-    there = kw.TabularRegressor(device="cpu", engine="ray", **settings).fit(X, y)
+    there = kw.TabularRegressor(device="ray:cpu", **settings).fit(X, y)
     assert len(there.trained_.pieces) == 2
     np.testing.assert_array_equal(here.predict(X), there.predict(X))
 
@@ -117,7 +117,7 @@ def test_networks_of_a_worker_that_dies_are_trained_again(ray, tmp_path):
     settings = {"encoding": "BS-Q@6", "n_members": 2, "training": training, "random_state": 0, "objective": squares}
     X, y = TABLE[["a", "b", "c"]].iloc[:300], TABLE["price"].iloc[:300]
     expected = kw.TabularRegressor(device="cpu", **settings).fit(X, y).predict(X)
-    trained = kw.TabularRegressor(device="cpu", engine="ray", **settings).fit(X, y)
+    trained = kw.TabularRegressor(device="ray:cpu", **settings).fit(X, y)
     assert flag.exists()
     np.testing.assert_array_equal(trained.predict(X), expected)
 

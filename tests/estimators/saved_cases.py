@@ -9,7 +9,7 @@ import pandas as pd
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from knotwork import TabularClassifier, TabularRegressor, TrainingConfig
+from knotwork import ColumnConfig, TabularClassifier, TabularRegressor, TrainingConfig
 from knotwork.encoders import Encoding
 from knotwork.estimators._persistence import _checksum
 from knotwork.estimators._plans import FitPlan, Recipe
@@ -24,6 +24,7 @@ BACKBONES = {
     "coordinate": FTTransformerConfig(tokens="coordinate", d_token=8, n_heads=2, n_blocks=1),
 }
 SHORT = TrainingConfig(max_epochs=2)
+CODED = ColumnConfig(categorical=["code"])
 
 
 def table(n=240, seed=0):
@@ -59,11 +60,7 @@ def fitted(encoding="BS-Q@6", backbone="mlp", *, kind="number", n_members=1, **s
         encoding,
         BACKBONES[backbone],
         n_members=n_members,
-        categorical=["code"],
-        training=SHORT,
-        device="cpu",
-        random_state=3,
-        **settings,
+        **{"columns": CODED, "training": SHORT, "device": "cpu", "random_state": 3, **settings},
     )
     return model.fit(X, target(X, kind))
 
@@ -74,10 +71,17 @@ def uneven_weights(rows, seed=0):
     return weights / weights.sum()
 
 
-def mixed(monkeypatch, *given, **settings):
-    """Return an ensemble of eight of ten encodings, one of them with learned knots, of different weights."""
+OF_ONE_SIZE = ["Std", "BS-Q@6", "PLE@6", "IS-Q@6", "BS-U@6", "IS-CART@6", "BS-Grad-U@6"]
+
+
+def mixed(monkeypatch, backbone, **settings):
+    """Return an ensemble of eight of ten encodings, one of them with learned knots, of different weights.
+
+    With a token for each coordinate, of six of those of one size.
+    """
     monkeypatch.setattr("knotwork.estimators._combination.bagged_weights", uneven_weights)
-    return fitted("ensemble", *given, **settings)
+    encoding = OF_ONE_SIZE if backbone == "coordinate" else "auto"
+    return fitted(encoding, backbone, search="ensemble", **settings)
 
 
 RECIPES = {
@@ -105,7 +109,7 @@ def of_all_backbones(monkeypatch, kind="number", weights=uneven_weights, **setti
     monkeypatch.setattr("knotwork.estimators._combination.bagged_weights", weights)
     X = table()
     estimator = TabularRegressor if kind == "number" else TabularClassifier
-    model = estimator(categorical=["code"], device="cpu", random_state=3, **settings)
+    model = estimator(columns=CODED, device="cpu", random_state=3, **settings)
     return model.fit(X, target(X, kind))
 
 

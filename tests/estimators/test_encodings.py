@@ -9,22 +9,22 @@ from knotwork.estimators._encodings import choose_encodings
 NAMES = ["age", "income", "rooms"]
 
 
-def chosen(encoding, size=None):
-    return [str(each) for each in choose_encodings(encoding, size, names=NAMES, task="regression", backbone="mlp")]
+def chosen(encoding):
+    return [str(each) for each in choose_encodings(encoding, names=NAMES, task="regression", backbone="mlp")]
 
 
 @pytest.mark.parametrize(
-    ("encoding", "size", "expected"),
+    ("encoding", "expected"),
     [
-        ("PLR", None, "PLR@15"),
-        ("PLR", 8, "PLR@8"),
-        ("PLR@16+LR24", None, "PLR@16+LR24"),
-        ("PLE+L8x", 30, "PLE@30+L8x"),
-        ("Robust+L4", 30, "Robust+L4"),
+        ("PLR", "PLR@15"),
+        ("PLR@8", "PLR@8"),
+        ("PLR@16+LR24", "PLR@16+LR24"),
+        ("PLE@30+L8x", "PLE@30+L8x"),
+        ("Robust+L4", "Robust+L4"),
     ],
 )
-def test_one_encoding_for_all_columns(encoding, size, expected):
-    assert chosen(encoding, size) == [expected] * 3
+def test_one_encoding_for_all_columns(encoding, expected):
+    assert chosen(encoding) == [expected] * 3
 
 
 def test_columns_that_are_not_named_have_the_embedding_of_the_others():
@@ -54,7 +54,7 @@ def test_unknown_methods_are_refused_by_the_name_of_the_argument():
         ("BSQ", "BS-Q"),
         ("bs-q", "BS-Q"),
         ("bsq@15", "BS-Q"),
-        ("ensembel", "ensemble"),
+        ("recomended", "recommended"),
         ("ple_q", "PLE-Q"),
         ("BSGradQ", "BS-Grad-Q"),
     ],

@@ -44,16 +44,19 @@ def outputs(model, X):
 OTHERS = {
     "encoding": "Std",
     "backbone": MLPConfig(widths=(17,)),
-    "size": 5,
+    "search": "per-feature",
     "n_members": 2,
-    "categories": "code",
-    "categorical": ["grade"],
-    "validation_share": 0.4,
-    "validation": "time",
-    "refit": True,
+    "interactions": 1,
+    "columns__missing": "learned",
+    "columns__categories": "code",
+    "columns__categorical": ["grade"],
+    "validation": 0.4,
+    "validation__rows": "time",
+    "validation__refit": True,
     "training": kw.TrainingConfig(max_epochs=4, learning_rate=0.02, batch_size=32),
     "random_state": 1,
 }
+"""Other values of parameters; of the rest other tests show the effect."""
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +69,7 @@ def usual_outputs(frame, target):
 @pytest.mark.parametrize("name", OTHERS)
 def test_every_parameter_has_an_effect(kind, name, usual_outputs, frame, target):
     usual = usual_outputs(kind)
-    other = outputs(make(kind, **{name: OTHERS[name]}).fit(frame, target), frame)
+    other = outputs(make(kind).set_params(**{name: OTHERS[name]}).fit(frame, target), frame)
     assert np.abs(usual - other).max() > 1e-4
 
 
@@ -74,8 +77,16 @@ def test_every_parameter_has_an_effect(kind, name, usual_outputs, frame, target)
 def test_class_weights_have_an_effect(class_weight, frame):
     rare = (np.arange(200) % 10 == 0).astype(int)
     usual = make(kw.TabularClassifier).fit(frame, rare)
-    other = make(kw.TabularClassifier, class_weight=class_weight).fit(frame, rare)
+    other = make(kw.TabularClassifier, objective=kw.LogLoss(class_weight)).fit(frame, rare)
     assert outputs(other, frame).mean() > outputs(usual, frame).mean() + 0.1
+
+
+def test_the_last_rows_of_a_share_validate(frame, target):
+    usual, other = (
+        make(kw.TabularRegressor, validation=each).fit(frame, target)
+        for each in ("time", kw.ValidationConfig("time", share=0.4))
+    )
+    assert [len(each._model.held.target) for each in (usual, other)] == [20, 80]
 
 
 @pytest.mark.parametrize("kind", ESTIMATORS)
@@ -162,7 +173,7 @@ def test_scores_of_metrics_that_are_better_when_larger(frame, target):
 
 def test_quantile_knots_are_in_the_units_of_the_table():
     x = np.linspace(-50, 150, 401)
-    model = make(kw.TabularRegressor, encoding="PLE@5", validation_share=0.1)
+    model = make(kw.TabularRegressor, encoding="PLE@5")
     uniform = make(kw.TabularRegressor, encoding="BS-U@7").fit(x[:, None], x).knots_
     held = model.fit(x[:, None], x)
     low, high = -50.0, 150.0
@@ -250,14 +261,15 @@ def test_the_protocol_of_the_paper_trains(frame, target):
 def test_realmlp_is_trained_by_its_settings(kind, frame, target):
     backbone = RealMLPConfig(widths=(16, 16))
     frame, target = frame[:80], target[:80]  # 256 epochs
-    model = kind("PLE@7", backbone, categories="mixed", random_state=0).fit(frame, target)
+    mixed = kw.ColumnConfig(categories="mixed")
+    model = kind("PLE@7", backbone, columns=mixed, random_state=0).fit(frame, target)
     task = "regression" if kind is kw.TabularRegressor else "classification"
     assert model.history_[0]["loss"].shape == (256,)
     assert max(model.history_[0]["learning_rate"]) == pytest.approx(0.2 if task == "regression" else 0.04, rel=0.01)
     training = kw.TrainingConfig(**backbone.training(task))
-    same = kind("PLE@7", backbone, categories="mixed", training=training, random_state=0).fit(frame, target)
+    same = kind("PLE@7", backbone, columns=mixed, training=training, random_state=0).fit(frame, target)
     np.testing.assert_array_equal(outputs(model, frame), outputs(same, frame))
-    other = kind("PLE@7", backbone, categories="mixed", training=kw.TrainingConfig(), random_state=0).fit(frame, target)
+    other = kind("PLE@7", backbone, columns=mixed, training=kw.TrainingConfig(), random_state=0).fit(frame, target)
     assert not np.allclose(outputs(model, frame), outputs(other, frame))
 
 

@@ -17,6 +17,7 @@ X = pd.DataFrame({"hour": RANDOM.integers(0, 24, 160).astype(float), "x": RANDOM
 X.loc[RANDOM.uniform(size=160) < 0.2, "hour"] = np.nan
 Y = np.where(X["hour"].isna(), 2.0, np.sin(2 * np.pi * X["hour"].fillna(0.0) / 24)) + 0.1 * X["x"]
 
+LEARNED = kw.ColumnConfig(missing="learned")
 ENCODINGS = [
     {"hour": "CS-U@6%24", "x": "NS-Q@5"},
     {"hour": "RBF-Q@5", "x": "TPS-CART@5"},
@@ -46,11 +47,11 @@ def exported(model, path):
     ids=str,
 )
 def test_saved_and_exported_models_predict_the_same(encoding, missing, tmp_path):
-    model = fitted(encoding, missing=missing)
+    model = fitted(encoding, columns=kw.ColumnConfig(missing=missing))
     expected = model.predict(X)
     model.save(tmp_path / "model")
     loaded = kw.load(tmp_path / "model", device="cpu")
-    assert loaded.missing == missing
+    assert loaded.columns.missing == missing
     np.testing.assert_array_equal(loaded.predict(X), expected)
     np.testing.assert_allclose(exported(model, tmp_path / "model.onnx"), expected, rtol=0, atol=1e-5)
 
@@ -64,15 +65,15 @@ def test_predictions_repeat_with_the_period():
 
 
 def test_learned_vectors_are_learned_where_values_are_missing():
-    zeros, learned = fitted("BS-Q@5"), fitted("BS-Q@5", missing="learned")
+    zeros, learned = fitted("BS-Q@5"), fitted("BS-Q@5", columns=LEARNED)
     vectors = learned.trained_.pieces[0].network.encoding.missing_vectors()
     assert bool((vectors[:, 0] != 0).any())
     assert bool((vectors[:, 1] == 0).all())
     assert zeros.trained_.pieces[0].network.encoding.missing is None
     assert not np.array_equal(zeros.predict(X), learned.predict(X))
     with pytest.raises(ValueError, match="missing must be one of"):
-        fitted("BS-Q@5", missing="mean")
-    complete = kw.TabularRegressor("BS-Q@5", missing="learned", training=SHORT, random_state=0, device="cpu")
+        kw.ColumnConfig(missing="mean")
+    complete = kw.TabularRegressor("BS-Q@5", columns=LEARNED, training=SHORT, random_state=0, device="cpu")
     complete.fit(X[["x"]], Y)  # nothing is missing, so nothing is learned
     assert complete.trained_.pieces[0].network.encoding.missing is None
 
@@ -80,7 +81,7 @@ def test_learned_vectors_are_learned_where_values_are_missing():
 def test_going_on_needs_the_same_kind_of_missing_values():
     model = fitted("BS-Q@5", warm_start=True)
     with pytest.warns(UserWarning, match="warm_start has no effect"):
-        model.set_params(missing="learned").fit(X, Y)
+        model.set_params(columns__missing="learned").fit(X, Y)
 
 
 @pytest.mark.parametrize("learned", [False, True])

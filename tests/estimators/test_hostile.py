@@ -6,7 +6,9 @@ from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
 import knotwork as kw
+from knotwork.encoders import Encoding
 from knotwork.errors import ColumnError
+from knotwork.estimators._encodings import CANDIDATES
 from knotwork.nn import FTTransformerConfig, MLPConfig, ResNetConfig
 from tests.estimators.hostile import CLASSES, COLUMNS, TARGETS, as_container, make_frame
 
@@ -21,7 +23,8 @@ SHORT = kw.TrainingConfig(max_epochs=2, batch_size=16, knot_warmup=0, learning_r
 EXAMPLES = 4
 """Tables for each method and task: more than 300 in all, of which 100 are quick."""
 
-ENCODINGS = [*kw.METHODS, "validated", "ensemble"]
+SEARCHES = ("validated", "ensemble")
+ENCODINGS = [*kw.METHODS, *SEARCHES]
 
 
 def every_third(first):
@@ -41,6 +44,7 @@ CASES = st.fixed_dictionaries(
         "weighted": st.booleans(),
         "backbone": st.sampled_from(sorted(BACKBONES)),
         "categories": st.sampled_from(["embedding", "code"]),
+        "missing": st.sampled_from(["zeros", "learned"]),
         "n_members": st.sampled_from([1, 2]),
         "size": st.sampled_from([None, 4, 7]),
         "random": st.integers(0, 2**32 - 1),
@@ -66,16 +70,25 @@ def make_weights(case, rng):
     return weights
 
 
+def encoding(method, size):
+    """Return a method with a size, or all that a search tries with it."""
+    if size is None:
+        return "auto" if method in SEARCHES else method
+    every = [Encoding.parse(each).method for each in CANDIDATES] if method in SEARCHES else [method]
+    sized = [str(Encoding.parse(each, size)) for each in dict.fromkeys(every)]
+    return sized if method in SEARCHES else sized[0]
+
+
 def fitted(kind, method, case, *, target, rng):
     """Return an estimator that was trained on a case, and the table to predict."""
     train, other = make_tables(case, rng)
     y = target(rng, case["n_rows"])
     estimator = kind(
-        method,
+        encoding(method, case["size"]),
         BACKBONES[case["backbone"]],
-        size=case["size"],
+        search=method if method in SEARCHES else None,
         n_members=case["n_members"],
-        categories=case["categories"],
+        columns=kw.ColumnConfig(categories=case["categories"], missing=case["missing"]),
         training=SHORT,
         random_state=case["random"] % 2**31,
     )

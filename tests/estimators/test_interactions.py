@@ -94,10 +94,11 @@ def test_columns_of_an_array_are_named_by_their_places(table):
     model = make_model(interactions=[(1, 3)]).fit(X, table[1])
     assert model.interactions_ == [[(1, 3)]]
     with_codes = np.column_stack([np.tile([0.0, 1.0], len(X) // 2), X])
-    shifted = make_model(interactions=[(2, 4)], categorical=[0]).fit(with_codes, table[1])
+    coded = kw.ColumnConfig(categorical=[0])
+    shifted = make_model(interactions=[(2, 4)], columns=coded).fit(with_codes, table[1])
     assert shifted.interactions_ == [[(2, 4)]]
     with pytest.raises(ArgumentError, match="interactions must name numerical columns of X, 1, 2, 3, 4, got.*=0"):
-        make_model(interactions=[(0, 4)], categorical=[0]).fit(with_codes, table[1])
+        make_model(interactions=[(0, 4)], columns=coded).fit(with_codes, table[1])
 
 
 def test_pairs_are_found_on_the_training_rows_of_each_fold():
@@ -119,7 +120,7 @@ def test_refits_and_later_fits_have_interactions(table, kind):
     X, y = table
     y = y if kind is kw.TabularRegressor else y > 0
     settings = {"interactions": 1, "random_state": 0, "device": "cpu", "training": SHORT}
-    refitted = kind("BS-Q@7", BACKBONES["mlp"], validation=2, refit=True, **settings).fit(X, y)
+    refitted = kind("BS-Q@7", BACKBONES["mlp"], validation=kw.ValidationConfig(2, refit=True), **settings).fit(X, y)
     assert refitted.interactions_ == [[("b", "d")]]
     warm = kind("BS-Q@7", BACKBONES["mlp"], warm_start=True, **settings).fit(X, y)
     warm.fit(X, y)

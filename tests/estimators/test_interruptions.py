@@ -43,7 +43,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # it is missing in pro
 steps.ProgressBar = Announcing
 X = np.random.default_rng(0).normal(size=(2000, 3))
 try:
-    model = kw.TabularRegressor(effort="best", random_state=0, verbose=True, device="cpu").fit(X, X[:, 0])
+    model = kw.TabularRegressor(effort="best", random_state=0, device="cpu").fit(X, X[:, 0], verbose=True)
     print("r2", model.score(X, X[:, 0]), model.trained_.interrupted)
 except KeyboardInterrupt:
     signal.signal(signal.SIGINT, signal.SIG_IGN)

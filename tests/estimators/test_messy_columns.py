@@ -56,7 +56,7 @@ def test_a_loaded_model_reads_the_same(tmp_path):
     model.save(tmp_path / "model.knotwork")
     loaded = kw.load(tmp_path / "model.knotwork", device="cpu")
     assert loaded.columns_ == model.columns_
-    assert loaded.dates == "features"
+    assert loaded.columns is None
     np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
     _, new = table(50, seed=1)
     np.testing.assert_array_equal(loaded.predict(new), model.predict(new))
@@ -85,11 +85,13 @@ def test_a_date_has_one_encoding_and_ignored_columns_may_be_named():
 
 def test_dates_are_refused_on_request():
     price, X = table()
-    model = kw.TabularRegressor(dates="error", training=kw.TrainingConfig(max_epochs=1), **SHORT)
+    model = kw.TabularRegressor(
+        columns=kw.ColumnConfig(dates="error"), training=kw.TrainingConfig(max_epochs=1), **SHORT
+    )
     with pytest.raises(TypeError, match="column 'sold' is a date"):
         model.fit(X, price)
     with pytest.raises(ValueError, match="dates must be one of 'features', 'error'"):
-        model.set_params(dates="drop").fit(X, price)
+        model.set_params(columns__dates="drop")
 
 
 def test_a_copy_of_the_target_is_named_and_kept():

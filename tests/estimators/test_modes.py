@@ -1,4 +1,4 @@
-"""Encodings that the validation rows choose: the winner is the best, weights are used, and nothing stops a fit."""
+"""Searches by the validation rows: the winner is the best, weights are used, and nothing stops a fit."""
 
 import functools
 from dataclasses import replace
@@ -14,8 +14,10 @@ from knotwork._preparation.validation import draw_split
 from knotwork._recommend import BACKBONES, RECOMMENDATIONS, TASKS
 from knotwork.errors import ArgumentError
 from knotwork.estimators import _steps as steps
-from knotwork.estimators._encodings import CANDIDATES, propose
+from knotwork.estimators._encodings import CANDIDATES
+from knotwork.estimators._plans import plan_choice
 from knotwork.nn import FTTransformerConfig, MLPConfig, ResNetConfig
+from knotwork.training._objectives import USUAL
 from tests.estimators.saved_cases import uneven_weights
 
 pytestmark = pytest.mark.filterwarnings("ignore::knotwork.errors.ColumnWarning")  # of constant columns
@@ -38,8 +40,8 @@ def crossed(first, second):
     ]
 
 
-def make(kind, encoding, **parameters):
-    return kind(encoding, **{**SMALL, **parameters})
+def make(kind, search, encoding="auto", **parameters):
+    return kind(encoding, search=search, **{**SMALL, **parameters})
 
 
 def outputs(model, X):
@@ -94,23 +96,23 @@ def test_the_winner_is_the_best_and_as_if_it_had_been_asked_for(kind, n_members,
     assert model.encoding_ == [{"signal": CANDIDATES[best], "holes": CANDIDATES[best]}] * n_members
     np.testing.assert_array_equal(model.weights_, np.full(n_members, 1 / n_members))
     assert len(model.history_) == len(model.knots_) == n_members
-    alone = make(kind, CANDIDATES[best], n_members=n_members).fit(frame, target)
+    alone = make(kind, None, CANDIDATES[best], n_members=n_members).fit(frame, target)
     np.testing.assert_allclose(outputs(model, frame), outputs(alone, frame), rtol=1e-3, atol=1e-3)
     if n_members == 1:
         assert scores[best] == pytest.approx(model.history_[0]["score"].min(), rel=1e-5)
     assert alone.candidates_ == []
 
 
-@pytest.mark.parametrize("encoding", MODES)
+@pytest.mark.parametrize("search", MODES)
 @pytest.mark.parametrize("weighted", [False, True])
-def test_scores_are_those_of_the_validation_rows(encoding, weighted, frame, target):
+def test_scores_are_those_of_the_validation_rows(search, weighted, frame, target):
     weights = np.random.default_rng(1).uniform(0.1, 5.0, 200) if weighted else None
-    model = make(kw.TabularClassifier, encoding).fit(frame, target, sample_weight=weights)
+    model = make(kw.TabularClassifier, search).fit(frame, target, sample_weight=weights)
     _, held = split(target, kw.TabularClassifier)
     own = None if weights is None else weights[held]
     score = metrics.log_loss(target[held], model.predict_proba(frame.iloc[held]), sample_weight=own)
     scores = np.array([each["score"] for each in model.candidates_])
-    if encoding == "validated":
+    if search == "validated":
         assert score == pytest.approx(scores.min(), rel=1e-5)
     else:
         assert score < np.median(scores)
@@ -145,7 +147,7 @@ def test_an_encoding_that_clearly_suits_wins():
     assert chosen.encoding_[0][0] in seeing
     assert min(scores[each] for each in blind) > 1.5 * max(scores[each] for each in seeing)
     together = make(kw.TabularRegressor, "ensemble", training=training).fit(X[:600], y[:600])
-    uniform = make(kw.TabularRegressor, "BS-U@15", training=training).fit(X[:600], y[:600])
+    uniform = make(kw.TabularRegressor, None, "BS-U@15", training=training).fit(X[:600], y[:600])
     scored = [metrics.r2_score(y[600:], model.predict(X[600:])) for model in (uniform, chosen, together)]
     assert scored[0] < 0.3
     assert min(scored[1:]) > 0.7
@@ -173,9 +175,9 @@ def test_an_ensemble_predicts_by_its_weights(monkeypatch, kind, n_members, frame
         assert (len(knots["signal"]) > 0) == bool(size)
 
 
-@pytest.mark.parametrize(("kind", "encoding"), crossed(ESTIMATORS, MODES))
-def test_a_seed_decides(kind, encoding, frame, target):
-    first, again, other = (make(kind, encoding, random_state=seed).fit(frame, target) for seed in (3, 3, 4))
+@pytest.mark.parametrize(("kind", "search"), crossed(ESTIMATORS, MODES))
+def test_a_seed_decides(kind, search, frame, target):
+    first, again, other = (make(kind, search, random_state=seed).fit(frame, target) for seed in (3, 3, 4))
     np.testing.assert_array_equal(outputs(first, frame), outputs(again, frame))
     np.testing.assert_array_equal(first.weights_, again.weights_)
     assert [each["score"] for each in first.candidates_] == [each["score"] for each in again.candidates_]
@@ -184,10 +186,10 @@ def test_a_seed_decides(kind, encoding, frame, target):
 
 OTHERS = {
     "backbone": MLPConfig(widths=(17,)),
-    "size": 5,
+    "encoding": ["Std", "BS-Q@5", "PLE@5"],
     "n_members": 2,
-    "categories": "code",
-    "validation_share": 0.4,
+    "columns": kw.ColumnConfig(categories="code"),
+    "validation": 0.4,
     "training": replace(TRAINING, learning_rate=0.02),
     "random_state": 1,
 }
@@ -195,104 +197,118 @@ OTHERS = {
 
 @pytest.fixture(scope="module")
 def usual_models(frame, target):
-    """Return a function of an encoding that fits a usual model once."""
-    return functools.cache(lambda encoding: make(kw.TabularRegressor, encoding).fit(frame, target))
+    """Return a function of a search that fits a usual model once."""
+    return functools.cache(lambda search: make(kw.TabularRegressor, search).fit(frame, target))
 
 
 @pytest.mark.parametrize(
-    ("encoding", "name"),
+    ("search", "name"),
     [
         # Both modes read these parameters by the same code, but for the members of an ensemble.
-        pytest.param(mode, name, marks=[pytest.mark.slow] * (mode == "ensemble" and name not in ("n_members", "size")))
+        pytest.param(
+            mode, name, marks=[pytest.mark.slow] * (mode == "ensemble" and name not in ("n_members", "encoding"))
+        )
         for mode in MODES
         for name in OTHERS
     ],
 )
-def test_every_parameter_has_an_effect(encoding, name, usual_models, frame, target):
-    usual = usual_models(encoding)
-    other = make(kw.TabularRegressor, encoding, **{name: OTHERS[name]}).fit(frame, target)
+def test_every_parameter_has_an_effect(search, name, usual_models, frame, target):
+    usual = usual_models(search)
+    other = make(kw.TabularRegressor, search, **{name: OTHERS[name]}).fit(frame, target)
     assert np.abs(usual.predict(frame) - other.predict(frame)).max() > 1e-4
     assert [each["score"] for each in usual.candidates_] != [each["score"] for each in other.candidates_]
 
 
-@pytest.mark.parametrize("encoding", ["validated", pytest.param("ensemble", marks=pytest.mark.slow)])
-def test_class_weights_have_an_effect(encoding, frame):
+@pytest.mark.parametrize("search", ["validated", pytest.param("ensemble", marks=pytest.mark.slow)])
+def test_class_weights_have_an_effect(search, frame):
     rare = (np.arange(200) % 10 == 0).astype(int)
-    usual = make(kw.TabularClassifier, encoding).fit(frame, rare)
-    other = make(kw.TabularClassifier, encoding, class_weight="balanced").fit(frame, rare)
+    usual = make(kw.TabularClassifier, search).fit(frame, rare)
+    other = make(kw.TabularClassifier, search, objective=kw.LogLoss("balanced")).fit(frame, rare)
     assert outputs(other, frame).mean() > outputs(usual, frame).mean() + 0.1
 
 
-def test_a_size_is_that_of_all_candidates(frame, target):
-    model = make(kw.TabularRegressor, "ensemble", size=6).fit(frame, target)
-    assert [each["size"] for each in model.candidates_] == [None, 6, 6, 6, 6, 6, 6]
-    assert len({each["method"] for each in model.candidates_}) == 7
-    assert len({len(each["signal"]) for each in model.knots_}) <= 3  # none, two of splines, five of PLE
+@pytest.mark.parametrize("search", MODES)
+def test_of_a_list_each_method_is_tried_once(search, frame, target):
+    methods = ["Std", "BS-Q@6", "PLE", "BS-Q@6", "PLE@15", "IS-Q@6+L3x"]
+    model = make(kw.TabularRegressor, search, methods).fit(frame, target)
+    assert [spec(each) for each in model.candidates_] == ["Std", "BS-Q@6", "PLE@15", "IS-Q+L3x@6"]
+    assert {each["signal"] for each in model.encoding_} <= {"Std", "BS-Q@6", "PLE@15", "IS-Q@6+L3x"}
+    again = make(kw.TabularRegressor, search, tuple(methods)).fit(frame, target)
+    np.testing.assert_array_equal(again.predict(frame), model.predict(frame))
+
+
+def test_a_list_of_one_is_that_encoding(frame, target):
+    model, alone = (
+        make(kw.TabularRegressor, *each).fit(frame, target) for each in (("validated", ["BS-Q@6"]), (None, "BS-Q@6"))
+    )
+    np.testing.assert_array_equal(model.predict(frame), alone.predict(frame))
 
 
 @pytest.mark.parametrize(
-    ("backbone", "encoding"),
+    ("backbone", "search"),
     [
         pytest.param(backbone, mode, marks=[] if (mode == "ensemble") == (backbone == "ft") else [pytest.mark.slow])
         for backbone in ("resnet", "ft", "coordinate")
         for mode in MODES
     ],
 )
-def test_other_backbones(backbone, encoding, frame, target):
+def test_other_backbones(backbone, search, frame, target):
     config = {
         "resnet": ResNetConfig(width=8, n_blocks=1, hidden=8),
         "ft": FTTransformerConfig(d_token=8, n_blocks=1, n_heads=2),
         "coordinate": FTTransformerConfig(tokens="coordinate", d_token=8, n_blocks=1, n_heads=2),
     }[backbone]
-    model = make(kw.TabularClassifier, encoding, backbone=config, size=5, training=replace(TRAINING, max_epochs=2))
+    model = make(
+        kw.TabularClassifier, search, ["Std", "BS-Q@5"], backbone=config, training=replace(TRAINING, max_epochs=2)
+    )
     shares = model.fit(frame, target).predict_proba(frame)
     np.testing.assert_allclose(shares.sum(axis=1), 1.0)
     assert np.ptp(shares[:, 0]) > 1e-3
 
 
-@pytest.mark.parametrize(("kind", "encoding"), crossed(ESTIMATORS, MODES))
+@pytest.mark.parametrize(("kind", "search"), crossed(ESTIMATORS, MODES))
 @pytest.mark.parametrize("n_rows", [1, 2, 9, 10, 13])
-def test_tiny_tables(kind, encoding, n_rows, frame, target):
-    model = make(kind, encoding).fit(frame[:n_rows], target[:n_rows])
+def test_tiny_tables(kind, search, n_rows, frame, target):
+    model = make(kind, search).fit(frame[:n_rows], target[:n_rows])
     assert np.isfinite(outputs(model, frame)).all()
     assert len(model.candidates_) == 10
     assert np.isfinite(model.feature_importances_).all()
 
 
-@pytest.mark.parametrize(("metric", "encoding"), crossed(["log_loss", "auc"], MODES))
-def test_one_class(encoding, metric, frame):
-    model = make(kw.TabularClassifier, encoding, training=replace(TRAINING, metric=metric))
+@pytest.mark.parametrize(("metric", "search"), crossed(["log_loss", "auc"], MODES))
+def test_one_class(search, metric, frame):
+    model = make(kw.TabularClassifier, search, training=replace(TRAINING, metric=metric))
     model.fit(frame, np.full(200, "only"))
     np.testing.assert_allclose(model.predict_proba(frame), 1.0)
     assert set(model.predict(frame)) == {"only"}
 
 
-@pytest.mark.parametrize(("kind", "encoding"), crossed(ESTIMATORS, MODES))
-def test_without_numbers_there_is_one_candidate(kind, encoding, frame, target):
-    model = make(kind, encoding).fit(frame[["town"]], target)
-    plain = make(kind, "recommended").fit(frame[["town"]], target)
+@pytest.mark.parametrize(("kind", "search"), crossed(ESTIMATORS, MODES))
+def test_without_numbers_there_is_one_candidate(kind, search, frame, target):
+    model = make(kind, search).fit(frame[["town"]], target)
+    plain = make(kind, None, "recommended").fit(frame[["town"]], target)
     np.testing.assert_array_equal(outputs(model, frame[["town"]]), outputs(plain, frame[["town"]]))
     (only,) = model.candidates_
     assert (only["method"], only["size"]) == (None, None)
     assert (only["weight"], model.encoding_, model.knots_) == (1.0, [{}], [{}])
 
 
-@pytest.mark.parametrize("encoding", MODES)
-def test_a_constant_and_an_empty_column(encoding, frame, target):
+@pytest.mark.parametrize("search", MODES)
+def test_a_constant_and_an_empty_column(search, frame, target):
     X = frame.assign(same=3.0, nothing=np.nan)
-    model = make(kw.TabularRegressor, encoding).fit(X, target)
+    model = make(kw.TabularRegressor, search).fit(X, target)
     assert np.isfinite(model.predict(X)).all()
     assert np.isfinite(model.predict(X.assign(same=-1e300, nothing=1.0))).all()
 
 
-@pytest.mark.parametrize("encoding", MODES)
-def test_time_that_is_too_short_still_gives_a_model(encoding, frame, target):
+@pytest.mark.parametrize("search", MODES)
+def test_time_that_is_too_short_still_gives_a_model(search, frame, target):
     training = kw.TrainingConfig(max_epochs=1_000_000, patience=1_000_000, time_limit=1e-6)
-    model = make(kw.TabularRegressor, encoding, training=training).fit(frame, target)
+    model = make(kw.TabularRegressor, search, training=training).fit(frame, target)
     assert {len(history["loss"]) for history in model.history_} == {1}
     assert model.trained_.interrupted
     tried = [np.isfinite(each["score"]) for each in model.candidates_]
-    if encoding == "validated":
+    if search == "validated":
         assert all(tried)
     else:  # stacks of an ensemble that have not begun in time are left out
         assert tried == [each in FIRST_STACK for each in CANDIDATES]
@@ -316,12 +332,12 @@ def spoil(monkeypatch, failed):
     return calls
 
 
-@pytest.mark.parametrize(("encoding", "n_members"), crossed(MODES, [1, 2]))
-def test_candidates_that_fail_are_left_out(monkeypatch, tmp_path, encoding, n_members, frame, target):
+@pytest.mark.parametrize(("search", "n_members"), crossed(MODES, [1, 2]))
+def test_candidates_that_fail_are_left_out(monkeypatch, tmp_path, search, n_members, frame, target):
     best = make(kw.TabularRegressor, "validated", n_members=n_members).fit(frame, target).encoding_[0]["signal"]
     place = CANDIDATES.index(best)
     spoil(monkeypatch, set(range(place * n_members, (place + 1) * n_members)))
-    model = make(kw.TabularRegressor, encoding, n_members=n_members).fit(frame, target)
+    model = make(kw.TabularRegressor, search, n_members=n_members).fit(frame, target)
     assert best not in {each["signal"] for each in model.encoding_}
     assert np.isnan(model.candidates_[place]["score"])
     assert model.candidates_[place]["weight"] == 0.0
@@ -332,15 +348,15 @@ def test_candidates_that_fail_are_left_out(monkeypatch, tmp_path, encoding, n_me
     assert loaded == model.candidates_
 
 
-@pytest.mark.parametrize("encoding", MODES)
-def test_if_all_candidates_fail_that_is_said(monkeypatch, encoding, frame, target):
+@pytest.mark.parametrize("search", MODES)
+def test_if_all_candidates_fail_that_is_said(monkeypatch, search, frame, target):
     spoil(monkeypatch, set(range(10)))
     with pytest.raises(ArgumentError, match="training must lead to finite scores.*smaller learning rate"):
-        make(kw.TabularRegressor, encoding).fit(frame, target)
+        make(kw.TabularRegressor, search).fit(frame, target)
 
 
-@pytest.mark.parametrize("encoding", MODES)
-def test_after_ctrl_c_those_that_were_trained_count(monkeypatch, encoding, frame, target):
+@pytest.mark.parametrize("search", MODES)
+def test_after_ctrl_c_those_that_were_trained_count(monkeypatch, search, frame, target):
     original = steps.train_spread
 
     def stop(report):
@@ -350,24 +366,24 @@ def test_after_ctrl_c_those_that_were_trained_count(monkeypatch, encoding, frame
     monkeypatch.setattr(
         steps, "train_spread", lambda *given, **settings: original(*given, **{**settings, "report": stop})
     )
-    model = make(kw.TabularRegressor, encoding).fit(frame, target)
+    model = make(kw.TabularRegressor, search).fit(frame, target)
     tried = [np.isfinite(each["score"]) for each in model.candidates_]
     assert tried == [each == "Std" or int(each.partition("@")[2]) < 30 for each in CANDIDATES]
     assert np.isfinite(model.predict(frame)).all()
 
 
-@pytest.mark.parametrize("encoding", ["ensemble", pytest.param("validated", marks=pytest.mark.slow)])
-def test_importances_find_the_column_that_matters(encoding):
+@pytest.mark.parametrize("search", ["ensemble", pytest.param("validated", marks=pytest.mark.slow)])
+def test_importances_find_the_column_that_matters(search):
     X = np.random.default_rng(0).normal(size=(250, 3))
     y = (X[:, 2] > 0).astype(float)
-    model = make(kw.TabularRegressor, encoding, training=replace(TRAINING, max_epochs=12)).fit(X, y)
+    model = make(kw.TabularRegressor, search, training=replace(TRAINING, max_epochs=12)).fit(X, y)
     assert model.feature_importances_.argmax() == 2
 
 
 def test_fitting_again_forgets_what_was_before(frame, target):
     model = make(kw.TabularRegressor, "ensemble").fit(frame, target)
     before = model.feature_importances_
-    model.set_params(encoding="BS-Q@7").fit(frame, target)
+    model.set_params(search=None, encoding="BS-Q@7").fit(frame, target)
     assert (model.candidates_, model.weights_.tolist()) == ([], [1.0])
     assert model.encoding_ == [{"signal": "BS-Q@7", "holes": "BS-Q@7"}]
     assert not np.array_equal(model.feature_importances_, before)
@@ -378,7 +394,7 @@ def test_fitting_again_forgets_what_was_before(frame, target):
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_recommended_is_auto(kind, frame, target):
     usual, named, mapped = (
-        make(kind, encoding).fit(frame, target)
+        make(kind, None, encoding).fit(frame, target)
         for encoding in ("auto", "recommended", {"signal": "recommended", "holes": "auto"})
     )
     np.testing.assert_array_equal(outputs(usual, frame), outputs(named, frame))
@@ -387,29 +403,34 @@ def test_recommended_is_auto(kind, frame, target):
 
 
 @pytest.mark.parametrize(
-    ("encoding", "message"),
+    ("search", "encoding", "message"),
     [
-        ({"signal": "validated"}, "encoding must name a method for each column.*Write encoding='validated'"),
-        ("validate", "encoding must be a valid name.*Did you mean 'validated'"),
-        ("ensemble@7", "encoding must be 'ensemble' without a size, got encoding='ensemble@7'"),
-        (
-            ["Std"],
-            "encoding must be 'auto', 'recommended', 'validated', 'ensemble', 'per-feature'",
-        ),
+        (None, {"signal": "validated"}, "encoding must name a method.*Write search='validated' to choose among"),
+        (None, "ensemble", "encoding must name a method.*Write search='ensemble' to choose among methods"),
+        (None, "per-feature", "Write search='per-feature'"),
+        (None, "ensemble@7", "encoding must name a method, got encoding='ensemble@7'. Write search='ensemble'"),
+        (None, ["Std", "PLE"], "encoding must be one for all columns.*Set search to 'validated', 'ensemble'"),
+        (None, [], "encoding must be one for all columns"),
+        (None, np.array(["Std", "PLE"]), "encoding must be 'auto', 'recommended', the name of a method, or a mapping"),
+        ("validate", "auto", "search must be one of 'validated', 'ensemble', 'per-feature'.*Did you mean 'validated'"),
+        (True, "auto", "search must be one of"),
+        ("validated", "BS-Q@7", "encoding must leave a choice if search is given, got encoding='BS-Q@7'. Give a list"),
+        ("ensemble", "recommended", "encoding must leave a choice"),
+        ("per-feature", {"signal": "Std"}, "encoding must leave a choice"),
+        ("ensemble", np.array(["Std", "PLE"]), "encoding must leave a choice"),
+        ("ensemble", [], "encoding must name at least one method"),
+        ("validated", ["Std", "trees"], "encoding must be one of .*got encoding='trees'"),
+        ("per-feature", ["Std", 3], "encoding must name at least one method, and methods only"),
+        ("validated", ["BS-Q@2"], "size must be an integer of at least 4"),
     ],
     ids=str,
-)
-def test_wrong_words_are_named(encoding, message, frame, target):
+)  # fmt: skip
+def test_wrong_words_are_named(search, encoding, message, frame, target):
     with pytest.raises((ValueError, TypeError), match=message):
-        make(kw.TabularRegressor, encoding).fit(frame, target)
-
-
-def test_sizes_that_cannot_be_are_named(frame, target):
-    for size, message in ((1, "size must be an integer of at least 2"), (2, "size must be")):
-        with pytest.raises(ArgumentError, match=message):
-            make(kw.TabularRegressor, "validated", size=size).fit(frame, target)
+        make(kw.TabularRegressor, search, encoding).fit(frame, target)
 
 
 def test_what_is_tried_is_what_is_listed():
-    every = propose("ensemble", None, names=["a", "b"], task="regression", backbone="mlp")
-    assert [str(each) for each in every] == list(CANDIDATES)
+    about = {"names": ["a", "b"], "objective": USUAL["regression"], "training": None, "n_members": 1}
+    plan = plan_choice("auto", "ensemble", MLPConfig(), **about)
+    assert [tuple(map(str, recipe.encodings)) for recipe in plan.recipes] == [(each, each) for each in CANDIDATES]

@@ -18,13 +18,14 @@ from sklearn.linear_model import (
     QuantileRegressor,
     TweedieRegressor,
 )
+from sklearn.model_selection import GridSearchCV
 
 import knotwork
 from knotwork import TabularClassifier, TabularRegressor, TrainingConfig
 from knotwork.errors import ArgumentError, ColumnError, PersistenceError
 from knotwork.estimators._combination import HeldOut, Residuals, temperature, tempered
 from knotwork.nn import MLPConfig, TabMConfig
-from knotwork.training._objectives import USUAL, Gaussian, Poisson, Quantile
+from knotwork.training._objectives import USUAL, Focal, Gaussian, LogLoss, Poisson, Quantile
 
 pytestmark = pytest.mark.xdist_group("objectives")  # one process fits the models that tests share
 
@@ -75,13 +76,14 @@ LAWS = {
 }
 """Data of a law, the model of scikit-learn for it, and its loss."""
 
-SETTINGS = {"quantile": {"quantiles": 0.8}, "huber": {"delta": 0.5}}
+OBJECTIVES = {name: name for name in LAWS} | {"quantile": Quantile(0.8), "huber": knotwork.Huber(0.5)}
+"""The objective of each law."""
 
 
 @functools.cache
 def fitted(name):
     """Return a model that several tests read."""
-    return TabularRegressor(objective=name, **SETTINGS.get(name, {}), **LINEAR).fit(X[TRAIN], LAWS[name][0][TRAIN])
+    return TabularRegressor(objective=OBJECTIVES[name], **LINEAR).fit(X[TRAIN], LAWS[name][0][TRAIN])
 
 
 @pytest.mark.parametrize("name", [name for name in LAWS if name != "gaussian"])
@@ -122,7 +124,7 @@ def test_scores_of_epochs_are_in_the_units_of_the_target(name):
 def test_a_warm_start_needs_the_same_objective():
     model = TabularRegressor(warm_start=True, **SHORT).fit(X, LINE)
     with pytest.warns(UserWarning, match="warm_start has no effect: columns, classes, objective"):
-        model.set_params(objective="quantile", quantiles=(0.1, 0.9)).fit(X, LINE)
+        model.set_params(objective=Quantile((0.1, 0.9))).fit(X, LINE)
     assert model.predict(X).shape == (N, 2)
     with pytest.warns(UserWarning, match="warm_start has no effect"):
         model.fit(X, np.stack([LINE, LINE], axis=1))
@@ -146,7 +148,7 @@ def test_quantiles_never_cross(settings):
         "effort": {"effort": "fast", "time_limit": 1.0, "random_state": 0, "device": "cpu"},
     }
     levels = (0.01, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99)
-    model = TabularRegressor(objective="quantile", quantiles=levels, **kinds[settings])
+    model = TabularRegressor(objective=Quantile(levels), **kinds[settings])
     model.fit(X[:600], LINE[:600] + random.normal(size=600))
     for rows in (X, 1e4 * X):
         predicted = model.predict(rows)
@@ -161,7 +163,7 @@ def test_weights_count_in_each_objective(name):
     y = np.array(LAWS[name][0], dtype=float)
     shifted = np.where(np.arange(N) % 2, y, 8.0 * y + 5.0)
     light = np.where(np.arange(N) % 2, 1.0, 1e-6)
-    settings = {**LINEAR, "objective": name, **SETTINGS.get(name, {}), "training": FEW}
+    settings = {**LINEAR, "objective": OBJECTIVES[name], "training": FEW}
     weighted = TabularRegressor(**settings).fit(X[TRAIN], shifted[TRAIN], sample_weight=light[TRAIN]).predict(X[TEST])
     plain = TabularRegressor(**settings).fit(X[TRAIN], shifted[TRAIN]).predict(X[TEST])
     assert np.median(weighted) < 0.7 * np.median(plain)
@@ -174,7 +176,7 @@ def test_saved_models_predict_the_same(tmp_path, name):
     loaded = knotwork.load(tmp_path / "model", device="cpu")
     np.testing.assert_array_equal(loaded.predict(X[TEST]), model.predict(X[TEST]))
     np.testing.assert_array_equal(loaded.predict_interval(X[TEST], 0.8), model.predict_interval(X[TEST], 0.8))
-    assert loaded.get_params()["objective"] == name
+    assert loaded.get_params()["objective"] == OBJECTIVES[name]
     assert loaded.history_[0]["metric"] == model.history_[0]["metric"]
     copied = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(copied.predict(X[:5]), model.predict(X[:5]))
@@ -182,14 +184,17 @@ def test_saved_models_predict_the_same(tmp_path, name):
     assert (tmp_path / "again").read_bytes() == (tmp_path / "model").read_bytes()
 
 
-VALUES = [Quantile((0.1, 0.9)), knotwork.Huber(1.35), knotwork.Tweedie(1.5)]
+VALUES = [Quantile(), Quantile((0.1, 0.9)), knotwork.Huber(), knotwork.Huber(1.35), knotwork.Tweedie()]
 
 
-@pytest.mark.parametrize("value", VALUES, ids=lambda value: value.name)
+@pytest.mark.parametrize("value", VALUES, ids=str)
 def test_objectives_as_values_are_those_of_the_words(tmp_path, value):
-    words = dict(vars(value))
+    settings = {f"objective__{name}": setting for name, setting in vars(value).items()}
     rows, target = X[:300], np.exp(LINE[:300] / 10.0)
-    by_word = TabularRegressor(**SHORT, objective=value.name, **words).fit(rows, target)
+    by_word = TabularRegressor(**SHORT, objective=value.name)
+    if value != type(value)():
+        by_word.set_params(**settings)
+    by_word.fit(rows, target)
     by_value = clone(TabularRegressor(**SHORT, objective=value)).fit(rows, target)
     np.testing.assert_array_equal(by_value.predict(rows), by_word.predict(rows))
     by_value.save(tmp_path / "model")
@@ -201,7 +206,7 @@ def test_objectives_as_values_are_those_of_the_words(tmp_path, value):
 SEVERAL = {
     "squared": {},
     "gaussian": {"objective": "gaussian"},
-    "quantile": {"objective": "quantile", "quantiles": (0.1, 0.9)},
+    "quantile": {"objective": Quantile((0.1, 0.9))},
     "poisson": {"objective": "poisson"},
     "tree knots": {"encoding": "BS-CART@6"},
 }
@@ -301,15 +306,25 @@ def test_the_units_of_the_target_do_not_matter_to_a_function(size):
     [
         ({"objective": "poisson"}, LINE - 100, "y must not be negative for objective='poisson'.*'squared'"),
         ({"objective": "gamma"}, np.zeros(N), "y must be larger than 0"),
-        ({"objective": "mae"}, LINE, "objective must be one of 'squared'"),
-        ({"quantiles": (0.1, 0.9)}, LINE, "Write objective='quantile'"),
-        ({"objective": "quantile", "quantiles": 0.0}, LINE, "quantiles must be one or more numbers between 0 and 1"),
+        ({"objective": "mae"}, LINE, "objective must be one of 'auto', 'squared'"),
+        ({"objective": None}, LINE, "objective must be one of 'auto', 'squared'"),
+        ({"objective": "log_loss"}, LINE, "objective must be one of 'auto', 'squared'"),
+        ({"objective": LogLoss()}, LINE, "objective must be one for regression: 'squared'"),
         ({"objective": "gaussian", "training": TrainingConfig(metric="mae")}, LINE, "metric must be 'auto'"),
     ],
 )
 def test_errors_name_the_next_step(settings, y, message):
     with pytest.raises(ValueError, match=message):
         TabularRegressor(**{**SHORT, **settings}).fit(X, y)
+
+
+def test_the_usual_objective_is_that_of_its_name():
+    for kind, name, target in ((TabularRegressor, "squared", LINE), (TabularClassifier, "log_loss", LABELS)):
+        usual, named = (kind(objective=each, **SHORT).fit(X[:300], target[:300]) for each in ("auto", name))
+        assert usual._model.task.objective == named._model.task.objective == USUAL[kind._task]
+        assert kind().objective == "auto"
+        of = "predict" if kind is TabularRegressor else "predict_proba"
+        np.testing.assert_array_equal(getattr(usual, of)(X), getattr(named, of)(X))
 
 
 def test_standard_deviations_and_intervals_that_are_not_available():
@@ -419,9 +434,9 @@ def test_a_function_of_logits_and_codes():
 def test_a_temperature_corrects_probabilities(tmp_path):
     """Labels that are smoothed much make probabilities timid: a temperature below one corrects them."""
     training = TrainingConfig(max_epochs=20, learning_rate=0.02, label_smoothing=0.6, batch_size=128)
-    settings = {**LINEAR, "training": training, "validation_share": 0.3}
+    settings = {**LINEAR, "training": training, "validation": 0.3}
     timid = TabularClassifier(**settings).fit(X[TRAIN], LABELS[TRAIN])
-    model = TabularClassifier(calibrate="temperature", **settings).fit(X[TRAIN], LABELS[TRAIN])
+    model = TabularClassifier(objective=LogLoss(calibrate="temperature"), **settings).fit(X[TRAIN], LABELS[TRAIN])
     assert timid.temperature_ == 1.0
     assert model.temperature_ < 0.7
     np.testing.assert_array_equal(model.predict(X), timid.predict(X))
@@ -453,18 +468,97 @@ def test_temperature_of_known_probabilities():
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("objective", "message"),
     [
-        ({"objective": "squared"}, "objective must be one of 'log_loss', 'focal'"),
-        ({"gamma": 3.0}, "gamma must be left at 2.0.*objective='focal'"),
-        ({"calibrate": "isotonic"}, "calibrate must be one of 'temperature'"),
+        ("squared", "objective must be one of 'auto', 'log_loss', 'focal'"),
+        (Quantile(), "objective must be one for classification: 'log_loss', 'focal'"),
     ],
 )
-def test_wrong_parameters_of_a_classifier(settings, message):
+def test_wrong_objectives_of_a_classifier(objective, message):
     with pytest.raises(ArgumentError, match=message):
-        TabularClassifier(**SHORT, **settings).fit(X, LABELS)
+        TabularClassifier(objective=objective, **SHORT).fit(X, LABELS)
 
 
-def test_no_rows_to_calibrate_by():
+@pytest.mark.parametrize("kind", [LogLoss, Focal])
+def test_no_rows_to_calibrate_by(kind):
     with pytest.raises(ArgumentError, match="calibrate must be None where no rows are held out"):
-        TabularClassifier(calibrate="temperature", **SHORT).fit(X[:8], LABELS[:8])
+        TabularClassifier(objective=kind(calibrate="temperature"), **SHORT).fit(X[:8], LABELS[:8])
+
+
+WEIGHTED = [
+    LogLoss("balanced"),
+    LogLoss({"b": 20}),
+    LogLoss({"a": 0.5, "c": 2.0}, "temperature"),
+    Focal(1.0, class_weight="balanced", calibrate="temperature"),
+    Focal(class_weight={"b": 3}),
+]
+
+
+@pytest.mark.parametrize("objective", WEIGHTED, ids=str)
+def test_weights_of_classes_are_saved_pickled_and_copied(tmp_path, objective):
+    rows, labels = X[:600], LABELS[:600]
+    model = clone(TabularClassifier(objective=objective, **SHORT)).fit(rows, labels)
+    assert (model.temperature_ != 1.0) == (objective.calibrate is not None)
+    model.save(tmp_path / "model")
+    loaded = knotwork.load(tmp_path / "model", device="cpu")
+    copied = pickle.loads(pickle.dumps(model))
+    for other in (loaded, copied):
+        assert other.objective == objective
+        assert other.temperature_ == model.temperature_
+        np.testing.assert_array_equal(other.predict_proba(X), model.predict_proba(X))
+    again = clone(loaded).fit(rows, labels)
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    plain = TabularClassifier(objective=type(objective)(), **SHORT).fit(rows, labels)
+    assert np.abs(plain.predict_proba(X) - model.predict_proba(X)).max() > 1e-3
+
+
+def test_weights_of_classes_are_weights_of_their_rows():
+    weights = {"a": 1.0, "b": 4.0, "c": 0.25}
+    by_class = TabularClassifier(objective=LogLoss(weights), **SHORT).fit(X[:600], LABELS[:600])
+    of_rows = np.array([weights[label] for label in LABELS[:600]])
+    by_row = TabularClassifier(**SHORT).fit(X[:600], LABELS[:600], sample_weight=of_rows)
+    np.testing.assert_array_equal(by_class.predict_proba(X), by_row.predict_proba(X))
+
+
+def test_labels_of_every_type_have_weights(tmp_path):
+    for labels in (CODES, CODES > 0, CODES.astype(float), LABELS):
+        weights = dict.fromkeys(np.unique(labels), 2.0)
+        model = TabularClassifier(objective=LogLoss(weights), **SHORT).fit(X[:300], labels[:300])
+        model.save(tmp_path / "model")
+        assert knotwork.load(tmp_path / "model", device="cpu").objective == model.objective
+
+
+def test_a_function_of_classes_has_weights_too():
+    def losses(logits, codes):
+        return -torch.log_softmax(logits, dim=-1).gather(-1, codes[..., None])[..., 0]
+
+    settings = {"class_weight": "balanced", "calibrate": "temperature"}
+    model = TabularClassifier(objective=losses, **SHORT)
+    model.set_params(**{f"objective__{name}": value for name, value in settings.items()}).fit(X[:600], LABELS[:600])
+    named = TabularClassifier(objective=LogLoss(**settings), **SHORT).fit(X[:600], LABELS[:600])
+    np.testing.assert_allclose(model.predict_proba(X), named.predict_proba(X), atol=1e-3)
+    with pytest.raises(ArgumentError, match="class_weight must be None for an objective of numbers"):
+        TabularRegressor(objective=absolute_error).set_params(objective__class_weight="balanced")
+
+
+def test_a_warm_start_may_have_other_weights_of_classes_and_a_temperature():
+    model = TabularClassifier(warm_start=True, **SHORT).fit(X[:600], LABELS[:600])
+    model.set_params(objective__class_weight="balanced", objective__calibrate="temperature")
+    model.fit(X[:600], LABELS[:600])
+    assert len(model.history_[0]["loss"]) == 8
+    assert model.temperature_ != 1.0
+    with pytest.warns(UserWarning, match="warm_start has no effect: columns, classes, objective"):
+        model.set_params(objective="focal").fit(X[:600], LABELS[:600])
+
+
+@pytest.mark.parametrize("name", ["objective__class_weight", "objective__calibrate", "objective__gamma"])
+def test_a_grid_search_over_settings_of_an_objective(name):
+    values = {
+        "objective__class_weight": [None, "balanced", {"a": 5.0}],
+        "objective__calibrate": [None, "temperature"],
+        "objective__gamma": [0.0, 3.0],
+    }[name]
+    model = TabularClassifier(objective=Focal(), **SHORT)
+    search = GridSearchCV(model, {name: values}, cv=2, scoring="neg_log_loss").fit(X[:300], LABELS[:300])
+    assert len(set(search.cv_results_["mean_test_score"])) == len(values)
+    assert type(search.best_estimator_.objective) is Focal

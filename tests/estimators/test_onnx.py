@@ -1,6 +1,6 @@
 import json
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -9,7 +9,7 @@ import pytest
 from torch import nn
 
 import knotwork
-from knotwork import TabularClassifier, TabularRegressor
+from knotwork import ColumnConfig, TabularClassifier, TabularRegressor
 from knotwork.errors import ArgumentError, MissingPackageError
 from knotwork.nn import Backbone
 from knotwork.nn._backbones import BACKBONES as BUILDERS
@@ -17,7 +17,17 @@ from knotwork.nn._backbones import MLPConfig
 from knotwork.nn._linear import Linear, initialise, member_seeds
 from knotwork.nn._mlp import MLP
 from knotwork.training import Objective
-from tests.estimators.saved_cases import BACKBONES, RECIPES, SHORT, fitted, mixed, of_all_backbones, table, target
+from tests.estimators.saved_cases import (
+    BACKBONES,
+    CODED,
+    RECIPES,
+    SHORT,
+    fitted,
+    mixed,
+    of_all_backbones,
+    table,
+    target,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore::knotwork.errors.ColumnWarning")  # of constant columns
 
@@ -117,7 +127,7 @@ def test_predictions_are_those_of_the_estimator(tmp_path, i, j):
 )
 def test_columns_of_different_encodings(tmp_path, backbone, categories):
     mapping = MAPPING if categories == "code" else EMBEDDED
-    model = fitted(mapping, backbone, categories=categories, n_members=3)
+    model = fitted(mapping, backbone, columns=replace(CODED, categories=categories), n_members=3)
     assert_equal(exported(model, tmp_path / "model.onnx"), model, hard_rows(model))
 
 
@@ -130,7 +140,7 @@ def test_columns_of_different_encodings(tmp_path, backbone, categories):
     ],
 )
 def test_members_of_different_encodings_and_weights(tmp_path, monkeypatch, backbone, kind):
-    model = mixed(monkeypatch, backbone, kind=kind, size=6 if backbone == "coordinate" else None)
+    model = mixed(monkeypatch, backbone, kind=kind)
     assert len({*map(str, model.encoding_)}) == (6 if backbone == "coordinate" else 8)
     assert len({*model.weights_}) == 3
     assert_equal(exported(model, tmp_path / "model.onnx"), model, hard_rows(model, 200))
@@ -207,7 +217,11 @@ def test_categories_of_every_type(tmp_path):
     )
     y = 3.0 * (X["label"] == "a") + 2.0 * (X["numbers"] == 0) + (X["large"] == 2**60) + X["/x"] * 0.5
     model = TabularRegressor(
-        backbone=MLPConfig((16,)), categorical=list(X.columns), training=SHORT, device="cpu", random_state=0
+        backbone=MLPConfig((16,)),
+        columns=ColumnConfig(categorical=X.columns),
+        training=SHORT,
+        device="cpu",
+        random_state=0,
     ).fit(X, y)
     session = exported(model, tmp_path / "model.onnx")
     inputs = json.loads(session.get_modelmeta().custom_metadata_map["knotwork"])
@@ -230,7 +244,9 @@ def test_categories_of_every_type(tmp_path):
 def test_arrays_have_places_for_names_and_files_are_repeatable(tmp_path):
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.normal(size=80), rng.integers(0, 3, 80), rng.normal(size=80)])
-    model = TabularRegressor("PLE@5", BACKBONES["mlp"], categorical=[1], training=SHORT, device="cpu", random_state=0)
+    model = TabularRegressor(
+        "PLE@5", BACKBONES["mlp"], columns=ColumnConfig(categorical=[1]), training=SHORT, device="cpu", random_state=0
+    )
     model.fit(X, X[:, 0] + X[:, 1])
     session = exported(model, tmp_path / "model.onnx")
     given = session.run(None, {"numbers": X[:, [0, 2]], "column_1": X[:, [1]]})[0]
@@ -328,7 +344,7 @@ class ExportedCubed(Cubed):
 def test_networks_and_objectives_of_a_user(tmp_path, monkeypatch):
     monkeypatch.setitem(BUILDERS, "own", OwnConfig)
     X = table()
-    settings = {"training": SHORT, "device": "cpu", "random_state": 0, "n_members": 2, "categorical": ["code"]}
+    settings = {"training": SHORT, "device": "cpu", "random_state": 0, "n_members": 2, "columns": CODED}
     model = TabularRegressor("BS-Q@6", OwnConfig(Exported), objective=ExportedCubed(), **settings).fit(X, target(X))
     assert_equal(exported(model, tmp_path / "model.onnx"), model, hard_rows(model))
     model = TabularRegressor("BS-Q@6", OwnConfig(Exported), objective=Cubed(), **settings).fit(X, target(X))

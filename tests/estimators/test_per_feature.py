@@ -14,7 +14,7 @@ SHORT = kw.TrainingConfig(max_epochs=2)
 @pytest.fixture(scope="module")
 def model():
     X, y = planted(300)
-    return kw.TabularRegressor("per-feature", training=SHORT, random_state=0).fit(X, y)
+    return kw.TabularRegressor(search="per-feature", training=SHORT, random_state=0).fit(X, y)
 
 
 def test_columns_have_their_own_encodings_and_reasons(model):
@@ -36,7 +36,7 @@ def test_the_choice_is_saved(model, tmp_path):
 def test_the_model_is_that_of_the_named_encodings():
     X, y = planted(300)
     settings = {"training": SHORT, "random_state": 0}
-    model = kw.TabularRegressor("per-feature", **settings).fit(X, y)
+    model = kw.TabularRegressor(search="per-feature", **settings).fit(X, y)
     alone = kw.TabularRegressor(model.encoding_[0], **settings).fit(X, y)
     np.testing.assert_allclose(model.predict(X), alone.predict(X), rtol=1e-4)
 
@@ -46,17 +46,15 @@ def test_other_encodings_have_no_choice():
     assert kw.TabularRegressor("PLE@7", training=SHORT).fit(X, y).encoding_choices_ == []
 
 
-def test_classes_and_a_size():
+def test_classes():
     X, y = planted(200)
-    model = kw.TabularClassifier("per-feature", training=SHORT, random_state=0).fit(X, y > 1.0)
+    model = kw.TabularClassifier(search="per-feature", training=SHORT, random_state=0).fit(X, y > 1.0)
     assert len(model.encoding_choices_) == 3
-    sized = kw.TabularRegressor("per-feature", size=7, training=SHORT).fit(X, y)
-    assert {*sized.encoding_choices_[0]["losses"]} == {
-        "IS-CART@7",
-        "PLE@7",
-        "IS-Q@7",
-        "BS-U@7",
-        "BS-CART@7",
-        "BS-Q@7",
-        "Std",
-    }
+
+
+def test_a_list_is_what_columns_choose_from():
+    X, y = planted(200)
+    methods = ["IS-CART@7", "PLE@7", "BS-Q", "PLE@7", "Std"]
+    model = kw.TabularRegressor(methods, search="per-feature", training=SHORT).fit(X, y)
+    assert {*model.encoding_[0].values()} <= {"IS-CART@7", "PLE@7", "BS-Q@15", "Std"}
+    assert {*model.encoding_choices_[0]["losses"]} == {"IS-CART@7", "PLE@7", "BS-Q@15", "Std"}

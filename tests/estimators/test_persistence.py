@@ -10,7 +10,7 @@ import torch
 from sklearn.base import clone
 
 import knotwork
-from knotwork import TabularRegressor
+from knotwork import ColumnConfig, LogLoss, TabularRegressor, ValidationConfig
 from knotwork.errors import PersistenceError
 from knotwork.estimators._persistence import save
 from tests.estimators.saved_cases import (
@@ -62,15 +62,16 @@ def assert_same(loaded, model):
 ESTIMATORS = [
     ("BS-Q@6", {"kind": "text"}),
     ("IS-Grad-U@6", {"n_members": 3}),
-    ("MS-Grad-U@5", {"kind": "int", "n_members": 2, "class_weight": "balanced"}),
-    (MAPPING, {"categories": "code"}),
-    ("PLE-Adaptive", {"kind": "int", "class_weight": {-1: 1.0, 4: 2, 9: 0.5}}),
-    ("auto", {"size": 5}),
+    ("MS-Grad-U@5", {"kind": "int", "n_members": 2, "objective": LogLoss("balanced")}),
+    (MAPPING, {"columns": ColumnConfig(categorical=("code",), categories="code")}),
+    ("PLE-Adaptive", {"kind": "int", "objective": LogLoss({-1: 1.0, 4: 2, 9: 0.5})}),
+    ("auto", {"columns": ColumnConfig(["code"], missing="learned", dates="error"), "validation": 0.3}),
     ("Robust", {"kind": "text"}),
     ("PLR@5", {"n_members": 2}),
     ({"age": "PBLD@4", "income": "BS-Grad-U@5+L3x", "flat": "Std+L3x", "owns": "Robust+L3x"}, {"n_members": 2}),
-    ("validated", {"size": 5}),
-    ("ensemble", {"n_members": 2, "kind": "text", "size": 5}),
+    (["Std", "PLE@5", "BS-Q@5"], {"search": "validated", "validation": ValidationConfig("time", share=0.3)}),
+    (["BS-Q@5", "PLE@5"], {"search": "ensemble", "n_members": 2, "kind": "text"}),
+    (["BS-Q@5", "PLE@5"], {"search": "per-feature", "validation": ValidationConfig(2, refit=True)}),
 ]
 """Encodings and settings of estimators that are saved."""
 
@@ -103,7 +104,7 @@ def test_a_loaded_estimator_equals_the_saved_one(tmp_path, backbone, encoding, s
     ],
 )
 def test_members_of_different_encodings_and_weights(tmp_path, monkeypatch, backbone, kind):
-    model = mixed(monkeypatch, backbone, kind=kind, size=6 if backbone == "coordinate" else None)
+    model = mixed(monkeypatch, backbone, kind=kind)
     assert len(model.trained_.pieces) > 1
     model.save(tmp_path / "model")
     loaded = knotwork.load(tmp_path / "model", device="cpu")
@@ -159,7 +160,11 @@ def test_arrays_column_places_and_random_states_that_are_not_integers(tmp_path, 
     X = np.column_stack([rng.normal(size=60), rng.integers(0, 3, 60)])
     state = np.random.RandomState(0)
     model = TabularRegressor(
-        {0: "BS-U@5"}, categorical=categorical, random_state=state, training=SHORT, device="cpu", verbose=False
+        {0: "BS-U@5"},
+        columns=ColumnConfig(categorical=categorical),
+        random_state=state,
+        training=SHORT,
+        device="cpu",
     ).fit(X, X[:, 0])
     model.save(tmp_path / "model")
     loaded = knotwork.load(tmp_path / "model")
@@ -184,7 +189,7 @@ def test_members_of_several_stacks_keep_their_places(tmp_path):
 
 def test_a_change_of_parameters_after_the_fit_changes_no_prediction(tmp_path):
     model = fitted()
-    model.set_params(backbone="resnet", categories="code", n_members=5, training=None)
+    model.set_params(backbone="resnet", columns__categories="code", n_members=5, training=None, search="ensemble")
     model.save(tmp_path / "model")
     loaded = knotwork.load(tmp_path / "model", device="cpu")
     assert_same(loaded, model)
@@ -215,8 +220,9 @@ def test_a_file_of_another_process(tmp_path):
 def test_an_estimator_that_cannot_be_saved_leaves_the_file_unchanged(tmp_path):
     model = fitted()
     (tmp_path / "model").write_text("before")
-    with pytest.raises(PersistenceError, match=r"categories=.* cannot be saved. Set it to a plain value"):
-        model.set_params(categories=object()).save(tmp_path / "model")
+    for name in ("effort", "columns", "search"):
+        with pytest.raises(PersistenceError, match=rf"{name}=.* cannot be saved. Set it to a plain value"):
+            copy.copy(model).set_params(**{name: object()}).save(tmp_path / "model")
     assert (tmp_path / "model").read_text() == "before"
     with pytest.raises(TypeError, match="estimator must be a TabularRegressor or"):
         save("model", tmp_path / "model")

@@ -118,22 +118,23 @@ y = (X[:, 0] > 0).astype(int)
         ({"backbone": MLPConfig(widths=(8,))}, 1),
         ({"n_members": 1}, 1),
         ({"n_members": 3}, 3),
-        ({"size": 5}, 1),
+        ({"search": "per-feature"}, 1),
         ({"training": SHORT}, 1),
     ],
     ids=str,
 )
 def test_if_something_is_named_exactly_that_is_trained(monkeypatch, kind, given, n_networks):
-    monkeypatch.setattr(steps, "plan_effort", lambda *_, **settings: pytest.fail("effort has decided"))
+    monkeypatch.setattr(
+        "knotwork.estimators._settings.plan_effort", lambda *_, **settings: pytest.fail("effort has decided")
+    )
     monkeypatch.setattr(MLPConfig, "training", lambda self, task: {"max_epochs": 2})
     model = kind(**given, device="cpu", random_state=0).fit(X, y)
     assert len(model.history_) == len(model.backbones_) == n_networks
     assert model.candidates_ == []
     assert model.backbones_[0] == given.get("backbone", MLPConfig()) or given == {"backbone": "mlp"}
     recommended = kw.recommend(model._task, "mlp", budget="medium")
-    size = given.get("size", recommended.size)
-    wanted = {"BS-Q@7": "BS-Q@7"}.get(str(given.get("encoding")), f"{recommended.method}@{size}")
-    assert model.encoding_[0][1] == wanted
+    wanted = {"BS-Q@7": "BS-Q@7"}.get(str(given.get("encoding")), f"{recommended.method}@{recommended.size}")
+    assert model.encoding_[0][1] == wanted or "search" in given
 
 
 @pytest.mark.parametrize("kind", ESTIMATORS)
@@ -144,8 +145,8 @@ def test_otherwise_the_effort_decides(monkeypatch, kind):
         calls.append((effort, settings))
         return plan_of_all_backbones(effort, data)
 
-    monkeypatch.setattr(steps, "plan_effort", watched)
-    model = kind(effort="fast", time_limit=60, categories="code", device="cpu", random_state=0)
+    monkeypatch.setattr("knotwork.estimators._settings.plan_effort", watched)
+    model = kind(effort="fast", time_limit=60, columns=kw.ColumnConfig(categories="code"), device="cpu", random_state=0)
     model.fit(X, y)
     assert calls == [("fast", {"device": "cpu", "time_limit": 60, "n_folds": None})]
     assert len(model.candidates_) == 5
@@ -253,7 +254,7 @@ def test_folds_that_fail_do_not_stop_a_fit(monkeypatch, failed):
 
 
 def test_a_seed_decides(monkeypatch):
-    monkeypatch.setattr(steps, "plan_effort", plan_of_all_backbones)
+    monkeypatch.setattr("knotwork.estimators._settings.plan_effort", plan_of_all_backbones)
     first, again, other = (
         kw.TabularRegressor(device="cpu", random_state=seed).fit(X, y.astype(float)) for seed in (1, 1, 2)
     )

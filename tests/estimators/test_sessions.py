@@ -42,8 +42,8 @@ def fit_for_long():
     numbers = np.random.default_rng(0).normal(size=(500, 3))
     wanted = numbers[:, 0] + numbers[:, 1]
     training = kw.TrainingConfig(max_epochs=1_000_000, patience=1_000_000, batch_size=64)
-    model = kw.TabularRegressor("BS-Q", MLPConfig(widths=(16,)), training=training, random_state=0, verbose=True)
-    return model.fit(numbers, wanted), numbers, wanted
+    model = kw.TabularRegressor("BS-Q", MLPConfig(widths=(16,)), training=training, random_state=0)
+    return model.fit(numbers, wanted, verbose=True), numbers, wanted
 
 
 LONG = """
@@ -100,7 +100,7 @@ def test_after_ctrl_c_in_another_process_the_model_is_the_best_so_far():
 @pytest.mark.parametrize("kind", [kw.TabularRegressor, kw.TabularClassifier])
 def test_progress_is_shown_on_standard_error_if_asked_for(kind, capfd):
     for verbose in (False, True):
-        kind(backbone=MLPConfig(widths=(8,)), training=SHORT, verbose=verbose).fit(X, y)
+        kind(backbone=MLPConfig(widths=(8,)), training=SHORT).fit(X, y, verbose=verbose)
         out, err = capfd.readouterr()
         assert out == ""
         assert ("epoch" in err) == verbose
@@ -120,14 +120,13 @@ def test_a_time_limit_stops_after_an_epoch():
         ({"encoding": "BS"}, "encoding.*BS-Q"),
         (
             {"encoding": 3},
-            "encoding must be 'auto', 'recommended', 'validated', 'ensemble', 'per-feature'",
+            "encoding must be 'auto', 'recommended', the name of a method, or a mapping from columns",
         ),
         ({"encoding": {"a": "PLE"}}, "encoding must name numerical columns.*numerical columns are"),
         (
             {"encoding": {0: "BS-Grad-U", 1: "BS-U"}},
             r"encoding must have learned knots for all.*for \[1\]",
         ),
-        ({"encoding": "BS-Q@7", "size": 9}, "size must agree with the encoding 'BS-Q@7'"),
         ({"backbone": "cnn"}, "backbone must be one of 'mlp', 'resnet', 'tabm', 'realmlp', 'ft'"),
         (
             {"backbone": 3},
@@ -136,27 +135,50 @@ def test_a_time_limit_stops_after_an_epoch():
         ({"effort": "much"}, "effort must be one of 'fast', 'balanced', 'best'"),
         ({"time_limit": 0}, "time_limit must be a number larger than 0"),
         ({"time_limit": "1 min"}, "time_limit must be a number larger than 0"),
-        ({"size": 1}, "size must be an integer of at least 2"),
-        ({"size": 7.0}, "size must be an integer of at least 2"),
+        ({"encoding": "BS-Q@2"}, "size must be an integer of at least 4"),
+        ({"encoding": "PLE@7.0"}, "encoding must be a name, or a name and a size as in 'BS-Q@15'"),
         ({"n_members": 0}, "n_members must be an integer of at least 1"),
-        ({"categories": "onehot"}, "categories must be one of 'embedding', 'code'"),
-        ({"categorical": [5]}, "categorical must be a list of positions.*Known are: 0, 1"),
-        ({"categorical": "town"}, "categorical must be a list"),
-        ({"validation_share": 1.0}, "validation_share must be a number between 0 and 1"),
-        ({"validation_share": "0.1"}, "validation_share must be a number between 0 and 1"),
+        ({"columns": {"categorical": [1]}}, "columns must be a ColumnConfig.*Write ColumnConfig"),
+        ({"columns": kw.ColumnConfig(categorical=[5])}, "categorical must be a list of positions.*Known are: 0, 1"),
+        ({"validation": "0.1"}, "validation must be None, 'time', a share"),
+        ({"search": "best"}, "search must be one of 'validated', 'ensemble', 'per-feature'"),
+        ({"warm_start": 1}, "warm_start must be True or False"),
         ({"training": {"max_epochs": 3}}, "training must be a TrainingConfig.*Write TrainingConfig"),
         ({"device": "gpu"}, "device must be 'auto' or a device of torch"),
         ({"device": "cuda:7"}, "device must be available: torch sees 0 GPUs"),
         ({"device": None}, "device must be 'auto' or a device of torch"),
         ({"random_state": "seed"}, "random_state must be"),
         ({"random_state": -1}, "random_state must be"),
-        ({"verbose": 1}, "verbose must be True or False"),
+        ({"device": "ray:tpu"}, "device must be one of 'ray', 'ray:cpu', 'ray:cuda'"),
+        ({"device": ["ray", "cpu"]}, "device must be 'auto' or a device of torch"),
     ],
     ids=str,
 )
 def test_wrong_arguments_are_named(kind, arguments, message):
     with pytest.raises((ArgumentError, ArgumentTypeError), match=message):
         kind(**{"training": SHORT, **arguments}).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"categories": "onehot"}, "categories must be one of 'embedding', 'code'"),
+        ({"missing": "mean"}, "missing must be one of 'zeros', 'learned'"),
+        ({"dates": "drop"}, "dates must be one of 'features', 'error'"),
+        ({"categorical": "town"}, "categorical must be a list of columns, got .*Write categorical="),
+        ({"categorical": 3}, "categorical must be a list of columns"),
+    ],
+    ids=str,
+)
+def test_wrong_settings_of_columns_are_named(settings, message):
+    with pytest.raises((ArgumentError, ArgumentTypeError), match=message):
+        kw.ColumnConfig(**settings)
+
+
+@pytest.mark.parametrize("of", [list, tuple, np.array, pd.Index, set, dict.fromkeys, iter], ids=lambda of: of.__name__)
+def test_categorical_columns_may_be_any_sequence(of):
+    assert set(kw.ColumnConfig(categorical=of(["a", "b"])).categorical) == {"a", "b"}
+    assert kw.ColumnConfig(categorical=of([1])).categorical == (1,)
 
 
 @pytest.mark.parametrize(
@@ -171,7 +193,7 @@ def test_wrong_arguments_are_named(kind, arguments, message):
 )
 def test_wrong_class_weights_are_named(class_weight, message):
     with pytest.raises((ArgumentError, ArgumentTypeError), match=message):
-        kw.TabularClassifier(training=SHORT, class_weight=class_weight).fit(X, y)
+        kw.TabularClassifier(training=SHORT, objective=kw.LogLoss(class_weight)).fit(X, y)
 
 
 @pytest.mark.parametrize(
@@ -195,4 +217,4 @@ def test_metrics_of_the_other_task_are_refused():
 def test_dates_are_refused_with_advice():
     frame = pd.DataFrame({"a": np.arange(40.0), "when": pd.date_range("2020-01-01", periods=40)})
     with pytest.raises(ColumnTypeError, match="column 'when'.*days since"):
-        kw.TabularRegressor(training=SHORT, dates="error").fit(frame, y)
+        kw.TabularRegressor(training=SHORT, columns=kw.ColumnConfig(dates="error")).fit(frame, y)

@@ -32,8 +32,8 @@ FEW = kw.TrainingConfig(max_epochs=2, learning_rate=0.05, batch_size=32)
 VARIANTS = [
     kw.TabularRegressor(**SMALL),
     kw.TabularClassifier(**SMALL),
-    kw.TabularRegressor("ensemble", size=4, **BRIEF),
-    kw.TabularClassifier("validated", size=4, **BRIEF),
+    kw.TabularRegressor(["Std", "BS-Q@4", "PLE@4"], search="ensemble", **BRIEF),
+    kw.TabularClassifier(["Std", "BS-Q@4", "PLE@4"], search="validated", **BRIEF),
     kw.TabularRegressor(),
     kw.TabularClassifier(),
 ]
@@ -87,7 +87,7 @@ def is_slow(estimator, check):
     if is_repeated(check) or estimator in VARIANTS[:2]:
         return is_repeated(check)
     name = check.func.__name__
-    # How good predictions are is asked of one regressor and one classifier, of one word and of one effort.
+    # How good predictions are is asked of one regressor and one classifier, of one search and of one effort.
     return name not in OF_SEVERAL or (name in OF_QUALITY and estimator in VARIANTS[3:5])
 
 

@@ -1,4 +1,4 @@
-"""`TrainingConfig.smoothness` in the estimators: by column, saved, refitted, and warned of where it has no effect."""
+"""`TrainingConfig.smoothness` in the estimators: by column, saved, refitted, and refused where it has no effect."""
 
 import numpy as np
 import pandas as pd
@@ -50,11 +50,17 @@ def test_models_are_saved_and_loaded(table, tmp_path):
 
 
 def test_parameters_can_be_set_by_name_and_networks_refitted(table):
-    model = fit(table, refit=True)
+    model = fit(table, validation=kw.ValidationConfig(refit=True))
     model.set_params(training__smoothness={"b": 1.0}).fit(table, table["a"] ** 2 + table["b"])
     assert np.isfinite(model.predict(table)).all()
 
 
-def test_no_effect_is_warned_of(table):
-    with pytest.warns(UserWarning, match="smoothness has no effect"):
-        fit(table[["a", "b"]], encoding="Std", smoothness=1.0)
+@pytest.mark.parametrize("columns", [["a", "b"], ["a"]])
+def test_no_effect_is_refused(table, columns):
+    with pytest.raises(ArgumentError, match="smoothness must be 0 if no column is encoded by splines or PLE"):
+        fit(table[columns], encoding="Std", smoothness=1.0)
+
+
+def test_some_columns_of_knots_or_some_encodings_of_a_search_suffice(table):
+    fit(table[["a", "b"]], encoding={"a": "Std", "b": "BS-Q@8"}, smoothness=1.0)
+    fit(table[["a", "b"]], encoding=["Std", "BS-Q@8"], search="validated", smoothness=1.0)

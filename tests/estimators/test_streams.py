@@ -157,7 +157,9 @@ def test_classes_weights_and_categories_of_single_batches(small_chunks):
     table = TABLE[[*FEATURES, "label", "weight"]].copy()
     table.loc[N_ROWS - 40 :, "label"] = "rare"
     batches = Frames(table)
-    model = kw.TabularClassifier("PLE-Q@12", training=CONFIG, random_state=0, device="cpu", class_weight="balanced")
+    model = kw.TabularClassifier(
+        "PLE-Q@12", training=CONFIG, random_state=0, device="cpu", objective=kw.LogLoss("balanced")
+    )
     model.fit(batches, "label", "weight")
     assert batches.n_passes == 2
     assert model.classes_.tolist() == ["high", "low", "rare"]
@@ -175,11 +177,12 @@ def test_training_on_chunks_stops_as_on_a_table(small_chunks, tmp_path, how):
             raise KeyboardInterrupt
 
     models = {
-        "interrupt": regressor(callbacks=[interrupt]),
+        "interrupt": regressor(),
         "patience": regressor(training=kw.TrainingConfig(max_epochs=50, patience=1, learning_rate=0.03)),
         "effort": kw.TabularRegressor(effort="fast", time_limit=3.0, random_state=0, device="cpu"),
     }
-    model = models[how].fit(Frames(TABLE[[*FEATURES, "target"]]), "target", scratch=tmp_path)
+    callbacks = [interrupt] if how == "interrupt" else None
+    model = models[how].fit(Frames(TABLE[[*FEATURES, "target"]]), "target", scratch=tmp_path, callbacks=callbacks)
     assert not list(tmp_path.iterdir())
     assert not [thread for thread in threading.enumerate() if thread.name == "knotwork-chunks"]
     epochs = [len(history["loss"]) for history in model.history_]
@@ -260,7 +263,13 @@ def test_rows_that_change_between_the_passes_are_an_error():
 
 @pytest.mark.parametrize(
     ("parameters", "message"),
-    [({"validation": 5}, "validation must be None or a share"), ({"refit": True}, "refit must be False")],
+    [
+        ({"validation": 5}, "validation must be None or a share"),
+        ({"validation": "time"}, "validation must be None or a share"),
+        ({"validation": kw.ValidationConfig("time", share=0.2)}, "validation must be None or a share"),
+        ({"validation": kw.ValidationConfig(refit=True)}, "refit must be False"),
+        ({"device": "ray"}, "device must be on this machine if X is read in batches, got device='ray'"),
+    ],
 )
 def test_parameters_that_need_all_rows_are_refused(parameters, message):
     with pytest.raises(ValueError, match=message):

@@ -9,7 +9,15 @@ import pandas as pd
 import polars as pl
 import pytest
 from sklearn import metrics
-from sklearn.model_selection import GroupKFold, KFold, PredefinedSplit, ShuffleSplit, TimeSeriesSplit
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    KFold,
+    PredefinedSplit,
+    ShuffleSplit,
+    TimeSeriesSplit,
+    cross_val_score,
+)
 
 import knotwork as kw
 from knotwork.encoders import Encoding
@@ -29,6 +37,7 @@ SMALL = {
     "training": kw.TrainingConfig(max_epochs=4, learning_rate=0.02, batch_size=32),
 }
 SETTINGS = {"device": "cpu", "random_state": 0}
+REFIT = kw.ValidationConfig(refit=True)
 KINDS = [kw.TabularRegressor, kw.TabularClassifier]
 
 
@@ -97,13 +106,11 @@ def test_no_group_is_on_both_sides(trained, kind, by, validation):
         assert share == pytest.approx(validation or 0.1, abs=0.05)
 
 
-@pytest.mark.parametrize("validation", [None, 4])
+@pytest.mark.parametrize("validation", [0.25, 4])
 def test_groups_keep_the_shares_of_classes(trained, validation):
     rare = np.arange(N) % 12 == 0
     groups = np.arange(N) // 3
-    make(kw.TabularClassifier, validation=validation, validation_share=0.25 if validation is None else 0.1).fit(
-        X, rare, groups=groups
-    )
+    make(kw.TabularClassifier, validation=validation).fit(X, rare, groups=groups)
     for train, valid in parts(trained):
         assert rare[train].sum() >= 5
         assert 1 <= rare[valid].sum() <= 4
@@ -151,7 +158,7 @@ def test_an_effort_has_no_more_folds_than_groups(trained):
 
 @pytest.mark.parametrize(("kind", "by"), BOTH)
 def test_the_last_rows_validate(trained, kind, by):
-    model = make(kind, by, validation="time", validation_share=0.25).fit(X, target(kind))
+    model = make(kind, by, validation=kw.ValidationConfig("time", share=0.25)).fit(X, target(kind))
     for train, valid in parts(trained):
         np.testing.assert_array_equal(train, np.arange(90))
         np.testing.assert_array_equal(valid, np.arange(90, N))
@@ -164,7 +171,7 @@ def knot_ends(calls, member):
 
 def test_encodings_do_not_know_later_rows(trained):
     rising = X + np.linspace(0.0, 9.0, N)[:, None]
-    make(kw.TabularRegressor, validation="time", validation_share=0.5).fit(rising, y)
+    make(kw.TabularRegressor, validation=kw.ValidationConfig("time", share=0.5)).fit(rising, y)
     np.testing.assert_allclose(knot_ends(trained, 0)[:, 1], rising[:60].max(axis=0))
     trained.clear()
     make(kw.TabularRegressor, validation=TimeSeriesSplit(2)).fit(rising, y)
@@ -211,6 +218,45 @@ def test_a_splitter_sees_the_rows_as_the_user_has_them(trained):
 def test_validation_that_is_not_valid(validation, message):
     with pytest.raises((ValueError, TypeError), match=message):
         make(kw.TabularRegressor, validation=validation).fit(X, y)
+    with pytest.raises((ValueError, TypeError), match=message):
+        make(kw.TabularRegressor, validation=kw.ValidationConfig(validation)).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"rows": "time", "share": 1.0}, "share must be a number between 0 and 1"),
+        ({"rows": "time", "share": "0.1"}, "share must be a number between 0 and 1"),
+        ({"rows": "time", "share": 1}, "share must be a number between 0 and 1"),
+        (
+            {"share": 0.3},
+            "share must be left at 0.1 unless rows='time', got share=0.3. Write rows=0.3 for one random part",
+        ),
+        ({"rows": 5, "share": 0.3}, "share must be left at 0.1 unless rows='time'"),
+        ({"rows": 0.2, "share": 0.3}, "share must be left at 0.1 unless rows='time'"),
+        ({"refit": 1}, "refit must be True or False"),
+        ({"rows": kw.ValidationConfig()}, "validation must be None, 'time', a share"),
+    ],
+)
+def test_configurations_that_are_not_valid(settings, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        kw.ValidationConfig(**settings)
+
+
+@pytest.mark.parametrize(
+    "validation", [None, "time", 0.3, 4, KFold(3), list(KFold(2).split(X))], ids=lambda each: str(each)[:9]
+)
+def test_a_configuration_of_rows_alone_is_these_rows(validation):
+    plain, configured = (
+        make(kw.TabularRegressor, validation=each).fit(X, y) for each in (validation, kw.ValidationConfig(validation))
+    )
+    np.testing.assert_array_equal(plain.predict(X), configured.predict(X))
+
+
+@pytest.mark.parametrize("validation", [None, "time", 0.2, 3, kw.ValidationConfig("time", share=0.3)])
+def test_rows_that_validate_are_saved(tmp_path, validation):
+    make(kw.TabularRegressor, validation=validation).fit(X, y).save(tmp_path / "model")
+    assert kw.load(tmp_path / "model", device="cpu").validation == validation
 
 
 @pytest.mark.parametrize(("kind", "by"), BOTH)
@@ -246,8 +292,19 @@ def test_given_rows_are_read_like_those_of_the_fit(trained):
         ({}, {"X_val": X, "y_val": np.repeat("new", N)}, "y_val must have classes of y, 'high', 'low'"),
         ({"validation": 3}, {"X_val": X, "y_val": LABELS}, "validation must be None if X_val is given"),
         ({}, {"X_val": X, "y_val": LABELS, "groups": GROUPS}, "groups must be None if X_val is given"),
-        ({"refit": True, "warm_start": True}, {}, "refit must be False if warm_start is True"),
-        ({"callbacks": print}, {}, "callbacks must be a sequence of functions"),
+        (
+            {"validation": kw.ValidationConfig(refit=True), "warm_start": True},
+            {},
+            "warm_start must be False if the networks are refitted",
+        ),
+        (
+            {"validation": kw.ValidationConfig(3)},
+            {"X_val": X, "y_val": LABELS},
+            "validation must be None if X_val is given",
+        ),
+        ({}, {"callbacks": print}, "callbacks must be a sequence of functions"),
+        ({}, {"callbacks": [3]}, "callbacks must be a sequence of functions"),
+        ({}, {"verbose": 1}, "verbose must be True or False"),
     ],
 )
 def test_what_contradicts_itself_is_refused(parameters, given, message):
@@ -261,7 +318,7 @@ def test_a_refit_trains_the_chosen_networks_on_all_rows(trained, kind, by, given
     n = 90 if given else N
     fit = {"X_val": X[n:], "y_val": target(kind)[n:]} if given else {}
     plain = make(kind, by).fit(X[:n], target(kind)[:n], **fit)
-    model = make(kind, by, refit=True).fit(X[:n], target(kind)[:n], **fit)
+    model = make(kind, by, validation=REFIT).fit(X[:n], target(kind)[:n], **fit)
     n_folds = 3 if by == "effort" and not given else 1
     members = trained[2][1]
     assert len(members) == len(model.weights_) == len(plain.weights_) // n_folds
@@ -282,7 +339,7 @@ def test_a_refit_trains_the_chosen_networks_on_all_rows(trained, kind, by, given
 @pytest.mark.parametrize("schedule", ["plateau", "constant", "cosine", "cycles"])
 def test_a_refit_goes_through_the_same_learning_rates(schedule):
     training = replace(SMALL["training"], max_epochs=12, schedule=schedule, plateau_patience=0, learning_rate=0.05)
-    plain, model = (make(kw.TabularRegressor, training=training, refit=refit).fit(X, y) for refit in (False, True))
+    plain, model = (make(kw.TabularRegressor, training=training, validation=each).fit(X, y) for each in (None, REFIT))
     (before,), (after,) = plain.history_, model.history_
     np.testing.assert_allclose(after["learning_rate"], before["learning_rate"][: before["best_epoch"]], rtol=1e-6)
     assert schedule == "constant" or len(set(after["learning_rate"])) > 1
@@ -293,7 +350,7 @@ def test_after_ctrl_c_there_is_no_refit(trained):
         if report.epoch == 2:
             raise KeyboardInterrupt
 
-    make(kw.TabularRegressor, refit=True, callbacks=[press]).fit(X, y)
+    make(kw.TabularRegressor, validation=REFIT).fit(X, y, callbacks=[press])
     assert len(trained) == 1
 
 
@@ -301,7 +358,7 @@ def test_a_refit_with_a_time_limit_predicts(trained):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # on a busy machine the time may not suffice
         training = replace(SMALL["training"], max_epochs=100_000, patience=None)
-        model = make(kw.TabularRegressor, refit=True, training=training, time_limit=1.0).fit(X, y)
+        model = make(kw.TabularRegressor, validation=REFIT, training=training, time_limit=1.0).fit(X, y)
     assert np.isfinite(model.predict(X)).all()
     assert 1 <= len(trained) <= 2
 
@@ -325,7 +382,7 @@ class Recorder:
 @pytest.mark.parametrize(("kind", "by"), BOTH)
 def test_a_callback_that_stops_stops(trained, kind, by, how):
     stopping, other = Recorder(2, how), Recorder()
-    model = make(kind, by, callbacks=[stopping, other]).fit(X, target(kind))
+    model = make(kind, by).fit(X, target(kind), callbacks=[stopping, other])
     assert [report.epoch for report in stopping.reports] == [report.epoch for report in other.reports] == [1, 2]
     assert {len(history["loss"]) for history in model.history_} == {2}
     assert trained[0][-1].interrupted
@@ -335,7 +392,7 @@ def test_a_callback_that_stops_stops(trained, kind, by, how):
 @pytest.mark.parametrize("kind", KINDS)
 def test_reports_are_in_the_units_of_the_target(kind):
     recorder = Recorder(how="list")  # what is not True does not stop
-    model = make(kind, n_members=2, callbacks=(recorder,)).fit(X, target(kind))
+    model = make(kind, n_members=2).fit(X, target(kind), callbacks=(recorder,))
     assert all(isinstance(report, EpochReport) for report in recorder.reports)
     assert [report.epoch for report in recorder.reports] == [1, 2, 3, 4]
     scores = np.array([report.scores for report in recorder.reports])
@@ -358,7 +415,19 @@ def test_an_error_in_a_callback_is_raised():
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        make(kw.TabularRegressor, callbacks=[fail]).fit(X, y)
+        make(kw.TabularRegressor).fit(X, y, callbacks=[fail])
+
+
+def test_callbacks_and_progress_are_arguments_of_a_cross_validation(capfd):
+    """They are passed on to each fit; a list of as many functions as rows is one too."""
+    recorder = Recorder()
+    model = make(kw.TabularRegressor)
+    cross_val_score(model, X, y, cv=3, params={"callbacks": [recorder], "verbose": True})
+    assert [report.epoch for report in recorder.reports] == [1, 2, 3, 4] * 3
+    assert "epoch" in capfd.readouterr().err
+    search = GridSearchCV(model, {"validation__refit": [False, True]}, cv=2, refit=False)
+    search.fit(X, y, callbacks=[recorder])
+    assert len(recorder.reports) == 12 + 2 * 2 * 4
 
 
 def test_the_log_has_a_line_for_each_epoch_and_each_fit(caplog):
@@ -367,7 +436,7 @@ def test_the_log_has_a_line_for_each_epoch_and_each_fit(caplog):
     levels = [record.levelno for record in caplog.records if record.name == "knotwork"]
     assert levels == [logging.DEBUG] * 4 + [logging.INFO]
     assert caplog.messages[1].startswith("epoch 2 of 4, stack 1 of 1: loss ")
-    assert "TabularRegressor: 1 networks on 120 rows" in caplog.messages[-1]
+    assert "regression: 1 networks on 120 rows" in caplog.messages[-1]
     caplog.clear()
     with caplog.at_level(logging.WARNING, logger="knotwork"):
         make(kw.TabularRegressor).fit(X, y)
@@ -423,17 +492,22 @@ def test_without_the_same_columns_and_plan_networks_are_trained_anew(tmp_path, c
 
 
 @pytest.mark.parametrize(
-    ("parameters", "given", "message"),
+    "parameters",
     [
-        ({"effort": "fast", **SMALL}, {}, "effort='fast' has no effect: it decides what is trained only if none of"),
-        ({"validation_share": 0.3}, {}, "validation_share=0.3 has no effect: rows are held out by folds"),
-        ({"validation_share": 0.3, "validation": 3, **SMALL}, {}, "validation_share=0.3 has no effect"),
-        ({"validation_share": 0.3, **SMALL}, {"X_val": X, "y_val": y}, "validation_share=0.3 has no effect"),
+        {"encoding": "Std"},
+        {"backbone": "mlp"},
+        {"search": "ensemble"},
+        {"n_members": 1},
+        {"training": SMALL["training"]},
     ],
+    ids=str,
 )
-def test_parameters_without_effect_warn(trained, parameters, given, message):
-    with pytest.warns(UserWarning, match=message):
-        kw.TabularRegressor(**SETTINGS, **parameters).fit(X, y, **given)
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_effort_without_effect_is_refused(kind, parameters):
+    message = "effort must be left at 'balanced': it decides what is trained only if none of encoding, backbone, search"
+    for effort in ("fast", "best"):
+        with pytest.raises(ValueError, match=message):
+            kind(effort=effort, **SETTINGS, **parameters).fit(X, target(kind))
 
 
 @pytest.mark.parametrize("failed", [(), (0,), (0, 1, 3, 5), (1, 2, 3, 4)])
@@ -464,11 +538,10 @@ def test_importances_are_of_networks_that_did_not_see_the_rows(monkeypatch, trai
 
 @pytest.mark.parametrize("validation", [None, "time", 0.2, 3, KFold(3)])
 def test_parameters_are_saved(tmp_path, validation):
-    model = make(kw.TabularRegressor, validation=validation, refit=True, callbacks=[Recorder()]).fit(X, y)
+    model = make(kw.TabularRegressor, validation=kw.ValidationConfig(validation, refit=True)).fit(X, y)
     model.save(tmp_path / "model")
     loaded = kw.load(tmp_path / "model", device="cpu")
-    assert loaded.refit
-    assert (loaded.callbacks, loaded.warm_start) == (None, False)
-    assert loaded.validation == (None if isinstance(validation, KFold) else validation)
+    assert not loaded.warm_start
+    assert loaded.validation == kw.ValidationConfig(None if isinstance(validation, KFold) else validation, refit=True)
     np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
     assert loaded.history_[0]["best_epoch"] == model.history_[0]["best_epoch"]

@@ -23,7 +23,8 @@ ABSENT = (
     "onnx",
     "ray",
 )
-NEEDS = {"torch": ("TabularClassifier", "TabularRegressor", "TrainingConfig", "load", "nn", "training"),
+NEEDS = {"torch": ("ColumnConfig", "LogLoss", "TabularClassifier", "TabularRegressor", "TrainingConfig",
+                   "ValidationConfig", "load", "nn", "training"),
          "study": ("compare", "datasets", "report", "study")}  # fmt: skip
 
 

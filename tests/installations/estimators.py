@@ -28,8 +28,8 @@ def use_regressor(X, folder):
     model = kw.TabularRegressor("BS-Q@7", training=SHORT, random_state=0).fit(X, y)
     model.save(folder / "model.knotwork")
     np.testing.assert_array_equal(kw.load(folder / "model.knotwork").predict(X), model.predict(X))
-    export, verbose = model.export_onnx, model.set_params(verbose=True)
-    assert message(lambda: verbose.fit(X, y)) == 'verbose=True needs rich: pip install "knotwork[study]"'
+    export = model.export_onnx
+    assert message(lambda: model.fit(X, y, verbose=True)) == 'verbose=True needs rich: pip install "knotwork[study]"'
     assert message(lambda: export(folder / "model.onnx")) == 'export_onnx needs onnx: pip install "knotwork[onnx]"'
 
 

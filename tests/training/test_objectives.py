@@ -1,8 +1,9 @@
 """Losses, links and metrics of objectives against scikit-learn, scipy and closed forms."""
 
+import json
 import math
 import pickle
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -11,7 +12,7 @@ import torch
 from scipy.stats import norm
 from sklearn import metrics
 
-from knotwork.errors import ArgumentError, ColumnError
+from knotwork.errors import ArgumentError, ArgumentTypeError, ColumnError
 from knotwork.training import OBJECTIVES, Objective, TrainingConfig, train
 from knotwork.training._job import validation_scores
 from knotwork.training._members import TrainingTable
@@ -23,6 +24,7 @@ from knotwork.training._objectives import (
     Gamma,
     Gaussian,
     Huber,
+    LogLoss,
     Poisson,
     Quantile,
     Tweedie,
@@ -142,23 +144,73 @@ def test_targets_outside_of_the_domain_are_refused(objective, target, message):
 
 
 @pytest.mark.parametrize(
-    ("objective", "settings", "message"),
+    ("kind", "settings", "message"),
     [
-        ("quantile", {"quantiles": 1.0}, "quantiles must be one or more numbers between 0 and 1"),
-        ("quantile", {"quantiles": []}, "quantiles must be one or more numbers"),
-        ("quantile", {"quantiles": [0.9, 0.1]}, "quantiles must increase"),
-        ("tweedie", {"power": 0.5}, "power must be a number from 1 to 3"),
-        ("huber", {"delta": 0.0}, "delta must be a number larger than 0"),
-        ("squared", {"power": 1.2}, "power must be left at 1.5 with objective='squared'.*Write objective='tweedie'"),
-        ("squared", {"quantiles": [0.1, 0.9]}, "quantiles must be left at 0.5.*Write objective='quantile'"),
-        ("log_loss", {}, "objective must be one of 'squared', 'absolute'"),
-        (Focal(), {}, "objective must be one for regression"),
-        ("mse", {}, "objective must be one of"),
+        (Quantile, {"quantiles": 1.0}, "quantiles must be one or more numbers between 0 and 1"),
+        (Quantile, {"quantiles": []}, "quantiles must be one or more numbers"),
+        (Quantile, {"quantiles": [0.9, 0.1]}, "quantiles must increase"),
+        (Tweedie, {"power": 0.5}, "power must be a number from 1 to 3"),
+        (Huber, {"delta": 0.0}, "delta must be a number larger than 0"),
+        (Focal, {"gamma": -1.0}, "gamma must be a number from 0 on"),
+        (Focal, {"calibrate": "isotonic"}, "calibrate must be one of 'temperature'"),
+        (LogLoss, {"calibrate": "isotonic"}, "calibrate must be one of 'temperature'"),
+        (
+            LogLoss,
+            {"class_weight": "even"},
+            "class_weight must be 'balanced' or a mapping.*got class_weight='even'. Write",
+        ),
+        (LogLoss, {"class_weight": 3.0}, "class_weight must be 'balanced' or a mapping"),
+        (LogLoss, {"class_weight": np.ones(2)}, "class_weight must be 'balanced' or a mapping"),
+        (
+            LogLoss,
+            {"class_weight": {"a": "heavy"}},
+            "class_weight must be 'balanced' or a mapping from labels to numbers",
+        ),
+        (LogLoss, {"class_weight": {"a": True}}, "class_weight must be"),
+        (LogLoss, {"class_weight": {(1, 2): 1.0}}, "class_weight must be"),
+        (LogLoss, {"class_weight": [0.3, 0.7]}, "class_weight must be"),
     ],
 )
-def test_wrong_settings_are_refused(objective, settings, message):
+def test_wrong_settings_are_refused(kind, settings, message):
+    with pytest.raises((ArgumentError, ArgumentTypeError), match=message):
+        kind(**settings)
+
+
+@pytest.mark.parametrize(
+    ("objective", "message"),
+    [
+        ("log_loss", "objective must be one of 'auto', 'squared', 'absolute'"),
+        (Focal(), "objective must be one for regression"),
+        ("mse", "objective must be one of"),
+        (None, "objective must be one of"),
+    ],
+)
+def test_wrong_objectives_are_refused(objective, message):
     with pytest.raises(ArgumentError, match=message):
-        make_objective(objective, "regression", settings)
+        make_objective(objective, "regression")
+
+
+def test_the_usual_objectives():
+    for task, objective in USUAL.items():
+        assert make_objective("auto", task) == make_objective(objective.name, task) == objective
+
+
+@pytest.mark.parametrize("kind", [LogLoss, Focal])
+def test_weights_of_classes_are_pairs(kind):
+    """Objectives are keys of dicts, which mappings cannot be."""
+    objective = kind(class_weight={"a": 1, np.str_("b"): np.float32(2.5), 3: 0.5, np.int64(4): 1, 5.5: 2})
+    assert objective.class_weight == (("a", 1.0), ("b", 2.5), (3, 0.5), (4, 1.0), (5.5, 2.0))
+    assert {objective: 1}[replace(objective)] == 1
+    assert objective_from_json(json.loads(json.dumps(objective.to_json()))) == objective
+    assert pickle.loads(pickle.dumps(objective)) == objective
+    assert kind(class_weight="balanced") != kind()
+
+
+def test_a_function_of_numbers_has_no_weights_of_classes():
+    assert Custom(torch.abs, classes=True, class_weight="balanced").class_weight == "balanced"
+    for setting in ({"class_weight": {1: 2.0}}, {"calibrate": "temperature"}):
+        with pytest.raises(ArgumentError, match="must be None for an objective of numbers"):
+            Custom(torch.abs, **setting)
 
 
 def test_another_metric_needs_a_single_prediction():
@@ -248,7 +300,7 @@ class LogCosh(Objective):
 
 def test_an_added_objective_is_named_and_saved(monkeypatch):
     monkeypatch.setitem(OBJECTIVES, "log_cosh", LogCosh)
-    assert make_objective("log_cosh", "regression", {"power": 1.5}) == LogCosh()
+    assert make_objective("log_cosh", "regression") == LogCosh()
     assert objective_from_json(LogCosh(2.0).to_json()) == LogCosh(2.0)
     trained, _ = short(make_table(), LogCosh(2.0))
     assert all(np.isfinite(history.score).all() for history in trained.histories)

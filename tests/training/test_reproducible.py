@@ -192,7 +192,7 @@ def test_what_a_gpu_cannot_do_is_refused():
 def test_a_saved_ensemble_predicts_the_same_bits(tmp_path):
     table = make_table()
     training = TrainingConfig(max_epochs=3, reproducible=True)
-    model = kw.TabularRegressor("BS-Grad-U", size=7, n_members=3, training=training, device="cpu", random_state=0)
+    model = kw.TabularRegressor("BS-Grad-U@7", n_members=3, training=training, device="cpu", random_state=0)
     model.fit(table.numbers, table.target)
     model.save(tmp_path / "model.knotwork")
     loaded = kw.load(tmp_path / "model.knotwork")

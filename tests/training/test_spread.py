@@ -2,14 +2,17 @@
 
 import os
 import signal
+import sys
 
 import numpy as np
 import pytest
+import torch
 
 import knotwork as kw
+from knotwork.errors import MissingPackageError
 from knotwork.nn import MLPConfig
 from knotwork.training import StopTraining
-from knotwork.training._spread import divide_members, resolve_devices
+from knotwork.training._spread import _cluster_workers, divide_members, is_cluster, resolve_devices
 from tests.training.cases import make_member, make_table
 
 RANDOM = np.random.default_rng(0)
@@ -17,10 +20,10 @@ X = RANDOM.normal(size=(160, 3))
 Y = np.sin(X[:, 0]) + X[:, 1] * X[:, 2]
 
 
-def fitted(device, *, reproducible=True, **settings):
+def fitted(device, *, reproducible=True, callbacks=None, **settings):
     training = kw.TrainingConfig(max_epochs=3, batch_size=32, reproducible=reproducible)
     settings = {"encoding": "BS-Grad-Q@6", "n_members": 5, "training": training, "random_state": 0, **settings}
-    return kw.TabularRegressor(device=device, **settings).fit(X, Y)
+    return kw.TabularRegressor(device=device, **settings).fit(X, Y, callbacks=callbacks)
 
 
 def test_two_workers_give_the_bits_of_one():
@@ -96,11 +99,63 @@ def test_invalid_devices(device):
         resolve_devices(device)
 
 
-def test_invalid_engines():
-    with pytest.raises(ValueError, match="engine must be one of"):
-        fitted("cpu", engine="dask")
-    with pytest.raises(ValueError, match="callbacks must be None"):
-        fitted("cpu", engine="ray", callbacks=[print])
-    for device in (["cpu", "cpu"], "cuda:0"):
-        with pytest.raises(ValueError, match="device must be one of 'auto', 'cpu', 'cuda' if engine='ray'"):
-            fitted(device, engine="ray")
+@pytest.mark.parametrize("device", ["ray", "ray:cpu", "ray:cuda"])
+def test_devices_of_a_cluster(device):
+    """What needs no cluster to be refused."""
+    assert is_cluster(device)
+    with pytest.raises(
+        ValueError, match=f"callbacks must be None if device='{device}'.*Workers of a cluster send no rep"
+    ):
+        fitted(device, callbacks=[print])
+    with pytest.raises(
+        ValueError, match=f"device must be on this machine if X is read in batches, got device='{device}'"
+    ):
+        kw.TabularRegressor(device=device).fit([X], 0)
+    with pytest.raises(ValueError, match="device must be 'auto' or a device of torch"):
+        kw.load("a model", device=device)
+
+
+@pytest.mark.parametrize("device", ["auto", "cpu", "cuda:1", torch.device("cpu"), ["cpu", "cpu"], None, 3])
+def test_devices_of_this_machine(device):
+    assert not is_cluster(device)
+
+
+@pytest.mark.parametrize("device", ["ray:", "ray:tpu", "ray:cuda:0"])
+def test_unknown_devices_of_a_cluster(device):
+    with pytest.raises(ValueError, match="device must be one of 'ray', 'ray:cpu', 'ray:cuda', got"):
+        fitted(device)
+
+
+def test_a_cluster_needs_ray(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MissingPackageError, match="device='ray' needs ray: pip install .*Or choose device='auto'."):
+        fitted("ray")
+
+
+class Cluster:
+    """A cluster that is there already, or that does not answer."""
+
+    def __init__(self, **resources):
+        self.resources = resources
+
+    def cluster_resources(self):
+        return self.resources
+
+
+@pytest.mark.parametrize(
+    ("resources", "device", "workers"),
+    [
+        ({"CPU": 8.0}, "ray", (8, 0.0)),
+        ({"CPU": 8.0}, "ray:cpu", (8, 0.0)),
+        ({"CPU": 8.0, "GPU": 2.0}, "ray", (2, 1.0)),
+        ({"CPU": 8.0, "GPU": 2.0}, "ray:cuda", (2, 1.0)),
+        ({"CPU": 8.0, "GPU": 2.0}, "ray:cpu", (8, 0.0)),
+    ],
+)
+def test_workers_of_a_cluster(resources, device, workers):
+    assert _cluster_workers(Cluster(**resources), device) == workers
+
+
+def test_a_cluster_without_gpus():
+    with pytest.raises(ValueError, match="device must be 'ray' or 'ray:cpu' on a cluster without GPUs"):
+        _cluster_workers(Cluster(CPU=8.0), "ray:cuda")

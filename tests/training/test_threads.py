@@ -300,9 +300,9 @@ model = kw.TabularRegressor("Std", MLPConfig(widths=(1024, 1024)), training=trai
 model.fit(X, X[:, 0])
 fit_in_a_fork()
 begun, stop = threading.Event(), threading.Event()
-settings = {"training__max_epochs": 10_000, "callbacks": [lambda report: begun.set() or stop.is_set()]}
-other = kw.TabularRegressor(**model.get_params(deep=False)).set_params(**settings)
-thread = threading.Thread(target=other.fit, args=(X, X[:, 0]))
+callbacks = [lambda report: begun.set() or stop.is_set()]
+other = kw.TabularRegressor(**model.get_params(deep=False)).set_params(training__max_epochs=10_000)
+thread = threading.Thread(target=other.fit, args=(X, X[:, 0]), kwargs={"callbacks": callbacks})
 thread.start()
 begun.wait()
 fit_in_a_fork()

@@ -1,6 +1,5 @@
 """What the two estimators share: parameters, `fit`, fitted attributes, explanations, and files."""
 
-from abc import ABC
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
@@ -32,7 +31,7 @@ __all__ = ["TabularEstimator", "fitted", "settings_of"]
 Estimator = TypeVar("Estimator", bound="TabularEstimator")
 
 
-class TabularEstimator(BaseEstimator, ABC):
+class TabularEstimator(BaseEstimator):
     """Networks on encoded columns, with scikit-learn's interface; see `TabularRegressor`."""
 
     _task: ClassVar[str]

@@ -265,7 +265,7 @@ class Residuals:
                 "coverage",
                 f"be at most {largest:.3g}, because few rows were held out",
                 coverage,
-                "Fit with more rows, or hold out more by validation_share.",
+                "Fit with more rows, or hold out more by validation.",
             )
         return self.values[:, place], self.values[:, above]
 

@@ -1,6 +1,6 @@
 """Parameters of the estimators that belong together: how columns are read, and which rows validate."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Self, final
 
@@ -24,7 +24,7 @@ class ColumnConfig:
 
     Parameters
     ----------
-    categorical : sequence, optional
+    categorical : iterable, optional
         Columns of numbers or text that are categories: names, or positions in an array.
     categories : {"embedding", "code", "mixed"}, default="embedding"
         Whether a category is a learned vector or, as in the paper, an integer code, or, in columns of at most eight
@@ -42,7 +42,7 @@ class ColumnConfig:
     ('zip_code',)
     """
 
-    categorical: Sequence[Any] | None = None
+    categorical: Iterable[Any] | None = None
     categories: str = "embedding"
     missing: str = "zeros"
     dates: str = "features"
@@ -52,10 +52,17 @@ class ColumnConfig:
         check_choice(self.missing, "missing", MISSING)
         check_choice(self.dates, "dates", DATES)
         if self.categorical is not None:
-            if isinstance(self.categorical, str) or not isinstance(self.categorical, Sequence | np.ndarray):
+            if isinstance(self.categorical, str) or not isinstance(self.categorical, Iterable):
                 hint = "Write categorical=['zip_code'], for example."
-                raise type_error("categorical", "be a sequence of columns", self.categorical, hint)
+                raise type_error("categorical", "be a list of columns", self.categorical, hint)
             object.__setattr__(self, "categorical", tuple(self.categorical))
+
+    @classmethod
+    def from_value(cls, value: Any) -> Self:
+        """Return a configuration, the usual one for None."""
+        if value is not None and not isinstance(value, cls):
+            raise type_error("columns", "be a ColumnConfig", value, "Write ColumnConfig(categorical=['zip_code']).")
+        return cls() if value is None else value
 
 
 @final

@@ -46,7 +46,7 @@ time that their stacks leave goes to the others.
 
 
 def check_search(encoding: Any, search: Any) -> None:
-    """Raise an error if a way to choose among encodings does not suit what is to be chosen among."""
+    """Raise an error if a way to choose among encodings does not suit the encodings."""
     is_list = isinstance(encoding, Sequence) and not isinstance(encoding, str)
     if search is None:
         if is_list:
@@ -54,11 +54,11 @@ def check_search(encoding: Any, search: Any) -> None:
             raise argument_error("encoding", "be one for all columns, or a mapping, without search", encoding, hint)
         return
     check_choice(search, "search", SEARCHES)
-    if isinstance(encoding, Mapping) or (not is_list and encoding != "auto"):
+    if not is_list and not (isinstance(encoding, str) and encoding == "auto"):
         hint = "Give a list of methods, leave encoding out, or leave search out."
         raise argument_error("encoding", "leave a choice if search is given", encoding, hint)
-    if is_list and not encoding:
-        raise argument_error("encoding", "name at least one method", encoding)
+    if is_list and not (encoding and all(isinstance(each, str) for each in encoding)):
+        raise argument_error("encoding", "name at least one method, and methods only", encoding)
 
 
 def candidates_of(encoding: Any, usual: Sequence[str]) -> list[Encoding]:
@@ -127,6 +127,7 @@ def _choice(spec: Any, task: str, backbone: str) -> Encoding:
     if spec in RECOMMENDED:
         advice = recommend(task, backbone, budget=BUDGET)
         return Encoding(advice.method, advice.size)
-    if spec in SEARCHES:
-        raise argument_error("encoding", "name a method", spec, f"Write search={spec!r} to choose among methods.")
+    word = spec.partition("@")[0]
+    if word in SEARCHES:
+        raise argument_error("encoding", "name a method", spec, f"Write search={word!r} to choose among methods.")
     return Encoding.parse(spec, DEFAULT_SIZE, argument="encoding", also=RECOMMENDED)

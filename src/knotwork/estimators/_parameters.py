@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
-from functools import wraps
+from functools import partial, wraps
 from os import PathLike
 from typing import Any, TypeVar
 
@@ -48,6 +48,7 @@ OTHER_NAMES = {
     "time_limit": ("time_budget", "max_time", "timeout"),
     "backbone": ("model", "network", "architecture"),
     "encoding": ("encoder", "method"),
+    "objective": ("loss", "loss_function", "criterion"),
     "interactions": ("pairs", "n_interactions", "interaction_constraints"),
     "device": ("accelerator", "gpu", "use_gpu"),
 }
@@ -132,22 +133,22 @@ def _configuration(parameters: Mapping[str, Any], name: str, task: str) -> Any:
     A value that is not valid is returned as it is: fit refuses it.
     """
     value = parameters[name]
-    if value is None and name in ("training", "columns"):
+    if name == "training" and value is None:
         backbone = _configuration(parameters, "backbone", task)
-        usual = TrainingConfig(**backbone.training(task)) if isinstance(backbone, Backbone) else TrainingConfig()
-        return usual if name == "training" else ColumnConfig()
+        return TrainingConfig(**backbone.training(task)) if isinstance(backbone, Backbone) else TrainingConfig()
+    if name == "training" or (name == "interactions" and value is None):  # None has none that would change anything
+        return value
+    readers: dict[str, Callable[[Any], Any]] = {
+        "backbone": lambda value: make_backbone("mlp" if isinstance(value, str) and value == "auto" else value),
+        "interactions": InteractionConfig.from_value,
+        "columns": ColumnConfig.from_value,
+        "validation": ValidationConfig.from_value,
+        "objective": partial(make_objective, task=task),
+    }
     try:
-        if name == "backbone":
-            return make_backbone("mlp" if isinstance(value, str) and value == "auto" else value)
-        if name == "interactions" and value is not None:  # None has no parameters that would change anything
-            return InteractionConfig.from_value(value)
-        if name == "validation":
-            return ValidationConfig.from_value(value)
-        if name == "objective":
-            return make_objective(value, task)
+        return readers[name](value)
     except (TypeError, ValueError):
-        pass
-    return value
+        return value
 
 
 def hinted(init: Init) -> Init:
@@ -175,8 +176,7 @@ def _hint(name: str, value: Any, known: list[str]) -> str:
         return ELSEWHERE[name]
     name = next((usual for usual, others in OTHER_NAMES.items() if name in others), name)
     homes = _homes()
-    fields_of_training = [each for each, (_, _, kind) in homes.items() if kind is TrainingConfig]
-    for wanted in (name, _nearest(name, known), _nearest(name, fields_of_training)):
+    for wanted in (name, _nearest(name, known), _nearest(name, list(homes))):
         if wanted in known:
             return f"Did you mean {wanted}={value!r}?"
         if wanted in homes:

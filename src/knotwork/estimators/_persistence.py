@@ -95,9 +95,9 @@ def save(estimator: TabularEstimator, path: str | Path) -> None:
     """Write a fitted estimator to one file; an existing file is replaced only when the new one is complete.
 
     The file has the safetensors format: tensors, and one JSON text with everything else. It does not contain the rows
-    of the table, but it contains the categories of its columns. Device and callbacks are not saved, nor are a random
-    state that is not an integer and a splitter. Importances of more than 500 columns are saved only if
-    `feature_importances_` was used before.
+    of the table, but it contains the categories of its columns. The device is not saved, nor are a random state that is
+    not an integer and a splitter. Importances of more than 500 columns are saved only if `feature_importances_` was
+    used before.
 
     Parameters
     ----------
@@ -268,13 +268,6 @@ def _write_plain(value: Any, name: str) -> Any:
     return value
 
 
-def _write_pairs(value: Any, name: str) -> Any:
-    """Return a mapping as a list of pairs: keys in JSON can only be text."""
-    if not isinstance(value, Mapping):
-        return _write_plain(value, name)
-    return [[_write_plain(key, name), _write_plain(item, name)] for key, item in value.items()]
-
-
 def _write_nested(value: Any, name: str) -> Any:
     return [_write_nested(item, name) for item in value] if isinstance(value, tuple) else _write_plain(value, name)
 
@@ -307,24 +300,28 @@ def _write_objective(value: Any, name: str) -> Any:
 
 
 def _write_encoding(value: Any, name: str) -> Any:
-    is_list = isinstance(value, Sequence) and not isinstance(value, str)
-    return {"methods": [_write_plain(each, name) for each in value]} if is_list else _write_pairs(value, name)
+    """Return a method, a list of them, or a mapping as a list of pairs: keys in JSON can only be text."""
+    if isinstance(value, Mapping):
+        return [[_write_plain(key, name), _write_plain(item, name)] for key, item in value.items()]
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return {"methods": [_write_plain(each, name) for each in value]}
+    return _write_plain(value, name)
 
 
 def _write_columns(value: ColumnConfig | None, name: str) -> Any:
     if value is None:
         return None
-    listed = (
-        value.categorical if value.categorical is None else [_write_plain(each, name) for each in value.categorical]
-    )
-    return {**asdict(value), "categorical": listed}
+    if not isinstance(value, ColumnConfig):
+        raise _refuse(name, value)
+    labels = None if value.categorical is None else [_write_plain(each, "categorical") for each in value.categorical]
+    return {**asdict(value), "categorical": labels}
 
 
 def _write_validation(value: Any, name: str) -> Any:
-    """Return what validates; splitters and rows are not saved."""
-    rows = value.rows if isinstance(value, ValidationConfig) else value
-    plain = _write_plain(rows, name) if isinstance(rows, str | Number) else None
-    return {**asdict(value), "rows": plain} if isinstance(value, ValidationConfig) else plain
+    """Return which rows are held out; splitters and rows are not saved."""
+    if isinstance(value, ValidationConfig):
+        return {"rows": _write_validation(value.rows, name), "share": float(value.share), "refit": value.refit}
+    return _write_plain(value, name) if isinstance(value, str | Number) else None
 
 
 WRITERS: dict[str, Callable[[Any, str], Any]] = {
@@ -419,11 +416,11 @@ def _choices(content: Any, names: list[Any]) -> list[dict[str, Any]]:
     choices = []
     for column, choice in zip(names, content, strict=False):  # the list may be empty
         check_entries(choice, "choice", ("encoding", "losses", "reason"))
-        named = {name: _text(choice[name], name) for name in ("encoding", "reason")}
+        encoding, reason = (_text(choice[name], name) for name in ("encoding", "reason"))
         if not isinstance(choice["losses"], dict):
             raise type_error("losses", "be a dict", choice["losses"])
         losses = {_text(name, "losses"): _number(loss, "losses") for name, loss in choice["losses"].items()}
-        choices.append({"column": column, **named, "losses": losses})
+        choices.append({"column": column, "encoding": encoding, "losses": losses, "reason": reason})
     return choices
 
 
@@ -570,18 +567,6 @@ def _text(value: Any, name: str) -> str:
     return value
 
 
-def _read_pairs(content: Any, name: str, *, values: tuple[type, ...], optional: bool = False) -> Any:
-    """Return text, a dict with values of the given types or, if it is optional, None."""
-    if isinstance(content, str) or (optional and content is None):
-        return content
-    pairs = {}
-    for pair in check_list(content, name):
-        if not isinstance(pair, list) or len(pair) != 2 or type(pair[0]) not in SCALARS or type(pair[1]) not in values:
-            raise type_error(name, "be pairs of a key and a value", pair)
-        pairs[pair[0]] = pair[1]
-    return pairs
-
-
 def _read_backbone(content: Any, name: str, *, capacity: Capacity) -> Any:
     if isinstance(content, str):
         return check_choice(content, name, ("auto", *BACKBONES))
@@ -589,26 +574,38 @@ def _read_backbone(content: Any, name: str, *, capacity: Capacity) -> Any:
 
 
 def _read_encoding(content: Any, name: str) -> Any:
-    if not isinstance(content, dict):
-        return _read_pairs(content, name, values=(str,))
-    check_entries(content, name, ("methods",))
-    return [_text(method, name) for method in check_list(content["methods"], name)]
+    """Return a method, a list of them, or a dict with that of each column."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, dict):
+        check_entries(content, name, ("methods",))
+        return [_text(method, name) for method in check_list(content["methods"], name)]
+    methods = {}
+    for pair in check_list(content, name):
+        if not isinstance(pair, list) or len(pair) != 2 or type(pair[0]) not in SCALARS:
+            raise type_error(name, "be pairs of a column and a method", pair)
+        methods[pair[0]] = _text(pair[1], name)
+    return methods
 
 
 def _read_columns(content: Any, name: str) -> ColumnConfig | None:
     if content is None:
         return None
     check_entries(content, name, [field.name for field in fields(ColumnConfig)])
-    listed = content["categorical"]
-    if listed is not None and any(type(item) not in (int, str) for item in check_list(listed, name)):
-        raise type_error(name, "hold names or places of columns", listed)
+    labels = content["categorical"]
+    if labels is not None and any(type(label) not in (int, str) for label in check_list(labels, "categorical")):
+        raise type_error("categorical", "hold names or places of columns", labels)
     return ColumnConfig(**content)
 
 
 def _read_validation(content: Any, name: str) -> Any:
-    if not isinstance(content, dict):
-        return check_validation(content)
-    return ValidationConfig(**check_entries(content, name, [field.name for field in fields(ValidationConfig)]))
+    """Return which rows are held out, by a word or a number."""
+    if isinstance(content, dict):
+        check_entries(content, name, [field.name for field in fields(ValidationConfig)])
+        return ValidationConfig(**{**content, "rows": _read_validation(content["rows"], name)})
+    if content is not None and type(content) not in SCALARS:
+        raise type_error(name, "be a word or a number", content)
+    return check_validation(content)
 
 
 READERS: dict[str, Callable[[Any, str], Any]] = {

@@ -66,7 +66,7 @@ class FitPlan:
         that are best together.
     n_folds : int, default=1
         Number of parts into which the rows are divided; each network is trained without one of them, by which it stops.
-        One: a single part is held out, of `validation_share` of the rows.
+        One: a single part of the rows is held out.
     n_seeds : int, default=1
         Networks of each recipe and fold.
     most_kept : int, optional

@@ -50,13 +50,10 @@ class FitSettings:
     def read(cls, parameters: Mapping[str, Any], task: str) -> "FitSettings":
         """Return the parameters of an estimator of a task."""
         values = dict(parameters)
-        columns, validation = values.pop("columns"), values.pop("validation")
-        if columns is not None and not isinstance(columns, ColumnConfig):
-            raise type_error("columns", "be a ColumnConfig", columns, "Write ColumnConfig(categorical=['zip_code']).")
         return cls(
             task=make_task(values.pop("objective"), task),
-            columns=ColumnConfig() if columns is None else columns,
-            validation=ValidationConfig.from_value(validation),
+            columns=ColumnConfig.from_value(values.pop("columns")),
+            validation=ValidationConfig.from_value(values.pop("validation")),
             **values,
         )
 

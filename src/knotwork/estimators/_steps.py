@@ -39,6 +39,8 @@ from knotwork.estimators._settings import FitSettings
 from knotwork.estimators._tasks import Task
 from knotwork.training._config import TrainingConfig
 from knotwork.training._members import Member, TrainingTable
+from knotwork.training._objective import Objective
+from knotwork.training._objectives import ClassObjective
 from knotwork.training._progress import LOGGER, ProgressBar, Reporter, Reporters, log_epoch, shown_stage
 from knotwork.training._results import Trained
 from knotwork.training._spread import connected, is_cluster, train_spread
@@ -80,7 +82,7 @@ class Preparation:
     asked : FitPlan
         The plan as the parameters say; `plan` has fewer kinds where networks resume from those of an earlier fit.
     choices : list of FeatureChoice
-        For ``encoding="per-feature"``, what was chosen for each numerical column, and why.
+        For ``search="per-feature"``, what was chosen for each numerical column, and why.
     target_name : str or None
         Name of the target.
     start : Trained, optional
@@ -378,7 +380,7 @@ def _warm_members(
         and columns == before.columns
         and task.has_same_classes(before.task)
         and prepared.indicated == before.indicated
-        and before.trained.objective == prepared.table.goal
+        and _loss_of(before.trained.objective) == _loss_of(prepared.table.goal)
         and is_learned == (prepared.missing == "learned" and bool(prepared.indicated))
         and piece.shift.shape[1:] == prepared.table.target.shape[1:]
     ):
@@ -387,6 +389,14 @@ def _warm_members(
         reason = "columns, classes, objective or what is trained differ from those of the last fit, or it was loaded"
         warn_user(f"warm_start has no effect: {reason}. Networks are trained anew.")
     return members
+
+
+def _loss_of(objective: Objective) -> Objective:
+    """Return an objective without what may change between fits of the same networks."""
+    other: dict[str, Any] = (
+        dict.fromkeys(("class_weight", "calibrate")) if isinstance(objective, ClassObjective) else {}
+    )
+    return replace(objective, **other)
 
 
 def train(preparation: Preparation, began: float, monitor: Monitor | None = None) -> Trained:

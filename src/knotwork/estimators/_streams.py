@@ -132,7 +132,7 @@ def _prepare(
         goal.look,
         share=share if given is None else 0.0,
         seed=_hash_seed(state),
-        categorical=settings.columns.categorical or (),
+        categorical=tuple(settings.columns.categorical or ()),
     )
     task = goal.finish()
     # That a target is positive, or has a value that is not 0, is no condition of every batch.

@@ -29,6 +29,8 @@ LARGEST_LOG = 20.0
 SMALLEST_SPREAD = 1e-3
 """Smallest standard deviation that a network predicts, in units of the target's."""
 
+WEIGHTS_HINT = "Write class_weight={'no': 1.0, 'yes': 5.0}, for example."
+
 START_OF_SPREAD = math.log(math.e - 1.0)
 """Added to the output of a standard deviation: an output of 0 then means 1."""
 
@@ -381,9 +383,11 @@ class ClassObjective(Objective):
 
     def __post_init__(self) -> None:
         weights = self.class_weight
-        if weights is not None and weights != "balanced":
-            pairs = weights.items() if isinstance(weights, Mapping) else weights  # a file has pairs
+        if isinstance(weights, Mapping | list | tuple):  # files and copies have pairs
+            pairs = weights.items() if isinstance(weights, Mapping) else weights
             object.__setattr__(self, "class_weight", tuple(map(_class_weight, pairs)))  # objectives are keys
+        elif weights is not None and not (isinstance(weights, str) and weights == "balanced"):
+            raise type_error("class_weight", "be 'balanced' or a mapping from labels to weights", weights, WEIGHTS_HINT)
         if self.calibrate is not None:
             check_choice(self.calibrate, "calibrate", ("temperature",))
 
@@ -493,6 +497,12 @@ class Custom(ClassObjective):
     class_weight: Any = None
     calibrate: str | None = None
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("class_weight", "calibrate"):
+            if getattr(self, name) is not None and not self.classes:
+                raise argument_error(name, "be None for an objective of numbers", getattr(self, name))
+
     @property
     def task(self) -> str:
         """The task."""
@@ -530,8 +540,7 @@ def _class_weight(pair: Any) -> tuple[Any, float]:
     label, weight = pair if isinstance(pair, list | tuple) and len(pair) == 2 else (None, None)
     label = label.item() if isinstance(label, np.generic) else label
     if not isinstance(label, bool | int | float | str) or isinstance(weight, bool) or not isinstance(weight, Real):
-        hint = "Write class_weight={'no': 1.0, 'yes': 5.0}, for example."
-        raise type_error("class_weight", "be 'balanced' or a mapping from labels to numbers", pair, hint)
+        raise type_error("class_weight", "be 'balanced' or a mapping from labels to numbers", pair, WEIGHTS_HINT)
     return label, float(weight)
 
 
