@@ -1,11 +1,10 @@
-"""Cost and gain of ``encoding="recommended"``, and of the searches ``"validated"`` and ``"ensemble"``.
-
-Measured on one fold of tables of the study:
+"""Cost and gain of the searches ``"validated"`` and ``"ensemble"`` beside the recommended encoding.
 
     python benchmarks/modes.py [--device cpu] [--tables abalone ...] [--rows 4000] [--seeds 0 1]
 
-Estimators have their defaults otherwise. Scores are of the test fold: NRMSE (smaller is better) or AUC. CPU seconds are
-those of all threads during `fit`, after a first fit that compiles everything. Tables are read from KNOTWORK_DATA.
+Estimators have their defaults otherwise. Scores are of the test rows of one fold of tables of the study: NRMSE (smaller
+is better) or AUC. CPU seconds are those of all threads during `fit`, after a first fit that compiles everything. Tables
+are read from KNOTWORK_DATA.
 """
 
 import argparse
@@ -20,7 +19,7 @@ from sklearn.model_selection import KFold, StratifiedKFold
 import knotwork as kw
 from knotwork.datasets import load_dataset
 
-WORDS = {
+CHOICES = {
     "recommended": {"encoding": "recommended"},
     "validated": {"search": "validated"},
     "ensemble": {"search": "ensemble"},
@@ -48,9 +47,8 @@ def main() -> None:
     print("| table | seed | encoding | score | CPU seconds | networks kept | chosen |\n|---|---|---|---|---|---|---|")
     warm = np.random.default_rng(0).normal(size=(200, 2))
     for kind in (kw.TabularRegressor, kw.TabularClassifier):
-        kind(search="ensemble", training=kw.TrainingConfig(max_epochs=1), device=arguments.device).fit(
-            warm, warm[:, 0] > 0
-        )
+        model = kind(search="ensemble", training=kw.TrainingConfig(max_epochs=1), device=arguments.device)
+        model.fit(warm, warm[:, 0] > 0)
     for key in arguments.tables:
         data = load_dataset(key)
         rows = np.random.default_rng(0).permutation(data.n_rows)[: arguments.rows]
@@ -60,9 +58,9 @@ def main() -> None:
         folds = (KFold if regression else StratifiedKFold)(5, shuffle=True, random_state=42)
         train, test = next(folds.split(X, y))
         for seed in arguments.seeds:
-            columns = kw.ColumnConfig(categorical=data.categorical)
-            for word, settings in WORDS.items():
-                model = kind(**settings, columns=columns, device=arguments.device, random_state=seed)
+            for word, choice in CHOICES.items():
+                columns = kw.ColumnConfig(categorical=data.categorical)
+                model = kind(**choice, columns=columns, device=arguments.device, random_state=seed)
                 begin = time.process_time()
                 model.fit(X.iloc[train], y[train])
                 seconds = time.process_time() - begin

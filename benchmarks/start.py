@@ -43,9 +43,9 @@ import joblib
 import knotwork as kw
 from sklearn.model_selection import GridSearchCV
 config = kw.TrainingConfig(max_epochs=10, patience=None)
-model = kw.TabularRegressor(random_state=0, device="cpu", training=config)
-encodings = ["BS-Q@6", "BS-Q@8", "BS-Q@10", "BS-Q@12"]
-search = GridSearchCV(model, dict(encoding=encodings), cv=3, n_jobs={{n_jobs}}, refit=False)
+model = kw.TabularRegressor("BS-Q", random_state=0, device="cpu", training=config)
+methods = ["BS-Q@6", "BS-Q@8", "BS-Q@10", "BS-Q@12"]
+search = GridSearchCV(model, dict(encoding=methods), cv=3, n_jobs={{n_jobs}}, refit=False)
 with joblib.parallel_config({{backend!r}}):
     search.fit(*table(4000))
 joblib.externals.loky.get_reusable_executor().shutdown()
