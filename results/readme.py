@@ -91,7 +91,7 @@ def largest_stack(backbone: str) -> Row:
 
 
 def study() -> str:
-    """Return what the repeated study has shown."""
+    """Return the results of the repeated study."""
     frame = main_benchmark()
     names = ("mlp", "resnet", "ft feature")
     parts = {name: frame[frame["network"] == name] for name in names}
@@ -113,18 +113,18 @@ def study() -> str:
         **The paper's study, repeated.** All {len(frame):,} networks of its main benchmark ({n_sets} tables,
         {n_methods} methods, {len(SIZES)} sizes, {n_folds} folds; MLP, ResNet, and FT-Transformer with a token per
         feature) took {sum(card.values()):.0f} minutes on one H200 ({card["mlp"]:.0f}, {card["resnet"]:.0f} and
-        {card["ft feature"]:.0f}), loading and scoring included; one at a time, in an ordinary torch loop on the
+        {card["ft feature"]:.0f}), including loading and scoring; one at a time, in an ordinary torch loop on the
         same card, they would take about {hours:.0f} hours. Our average ranks correlate with the paper's at
         {np.mean(values):.2f} (mean of {len(values)} settings), the {len(ablation_grid())} configurations of its
-        ablation, whose number of rows was chosen to agree, at {ablation_correlation():.2f}; PLE is at place
-        {", ".join(map(str, ple))} of {n_methods} in classification at sizes {", ".join(map(str, SIZES))}, MinMax is
-        last on average in {last} of {len(orders)} settings. Learned knots take at most {costs["mlp"]:.2f} times the
+        ablation, whose number of rows was chosen to agree, at {ablation_correlation():.2f}; PLE ranks
+        {", ".join(map(str, ple))} of {n_methods} in classification at sizes {", ".join(map(str, SIZES))}, and MinMax is
+        last in {last} of {len(orders)} settings. Learned knots take at most {costs["mlp"]:.2f} times the
         time per epoch of fixed ones at size {SIZES[-1]} with an MLP, {costs["resnet"]:.2f} with a ResNet and
-        {costs["ft feature"]:.2f} with an FT-Transformer, each network alone on the card. With the paper's settings
-        their error beside that of the same knots fixed changes by
+        {costs["ft feature"]:.2f} with an FT-Transformer, each network alone on the card. With the paper's settings,
+        learning the knots changes the error, compared with the same knots fixed, by
         {error_change(gain for entry in learned_gains(frame).values() for gain in entry)} (means over tables, by
         backbone, method and task); trained from the first epoch, by
-        {error_change(gains_of_variant("rate 2, at once"))} beside the paper's warm-up (significant in
+        {error_change(gains_of_variant("rate 2, at once"))} compared with the paper's warm-up (significant in
         {clear_gains("rate 2, at once")} comparisons). At size {SIZES[0]} an FT-Transformer with a token per feature
         was better than one with a token per coordinate, which the paper's probably has, on {verdicts.count(-1)} of
         {len(verdicts)} small tables, and worse on
@@ -134,15 +134,15 @@ def study() -> str:
 
 
 def stack() -> str:
-    """Return what members of a stack have in common, and the time of a step."""
+    """Return the effect of a stack on its members, and the time of a step."""
     row, gaps = largest_stack("mlp"), noise().query("source == 'two plans'")["gap"]
     return paragraph(f"""
         All training goes through one engine that trains a *stack*: hundreds of networks in one program, each with
         its own rows, encoding, random seed and early stopping, which do not depend on the other members. Sums are
-        rounded differently in stacks of another shape, and training makes such differences grow: of {len(gaps)}
-        MLPs that two plans trained in different stacks, {(gaps == 0).sum()} have exactly the same score, the median
-        difference is {gaps.median():.4f} and the largest {gaps.max():.4f}. With `TrainingConfig(reproducible=True)`
-        every bit is the same, on a GPU for MLP and ResNet, on a CPU for all backbones. On an H200, a step takes
+        rounded differently in stacks of another shape, and training amplifies such differences: of {len(gaps)}
+        MLPs that two plans trained in different stacks, {(gaps == 0).sum()} have exactly the same score; the median
+        difference is {gaps.median():.4f}, the largest {gaps.max():.4f}. With `TrainingConfig(reproducible=True)`
+        every bit is the same: on a GPU for MLP and ResNet, on a CPU for all backbones. On an H200, a step takes
         {float(row["stack, us per network"]):.0f} microseconds per network in a stack of {row["members"]} MLPs, and
         {float(row["plain, us"]) / 1000:.0f} milliseconds for one network in an ordinary torch loop.""").strip()
 
@@ -168,23 +168,24 @@ def speed() -> str:
         scikit-learn's `SplineTransformer` and {pretab:.0f} times faster than PreTab; close to the time of filling
         that much memory with zeros.""",
         f"""I-splines are {min(i_splines):.0f} to {max(i_splines):.0f} times faster than `SplineTransformer`'s
-        B-splines; they take longer than B-splines because half of a row is ones that must be written.""",
+        B-splines; they take longer than B-splines because half of each row consists of ones, which must
+        be written.""",
         f"""Learned knots on an H200, captured in a CUDA graph: forward and backward of 65,536 x 14 values into 30
         columns take {floor:.1f} times (B-splines) the time of writing the output once and reading its gradient once;
         a training step of an MLP in plain torch takes {low:.2f} to {high:.2f} times the one with fixed knots. Without a
         graph, the layer takes {linear[0]:.1f} to {linear[1]:.1f} times as long as `nn.Linear` with as many outputs, and
         {recursion[0]:.0f} to {recursion[1]:.0f} times less than the recursion in plain torch.""",
-        f"""Training on an H200, per network and step, against the ordinary torch loop of one: MLP {times["mlp"]} times
-        faster in a stack of {rows["mlp"]["members"]}, ResNet {times["resnet"]} times in one of
+        f"""Training on an H200, per network and step, compared with an ordinary torch loop for one network:
+        MLP {times["mlp"]} times faster in a stack of {rows["mlp"]["members"]}, ResNet {times["resnet"]} times in one of
         {rows["resnet"]["members"]}, FT-Transformer {times["ft"]} times in one of {rows["ft"]["members"]};
         {share["resnet"]} and {share["ft"]} of the card's bf16 matrix rate for the last two.""",
         f"""A table of {table["rows of the table"]} rows in Parquet files, read and trained for one pass
         on an H200: {float(table["fit, s"]):.0f} s, {float(table["peak host memory, GiB"]):.1f} GiB of host memory, at
         the speed of a table in GPU memory.""",
-        f"""On a CPU the estimators train parts of a stack in threads that do not wait for each other, as many as the
-        process may use, so a fit on shared or limited cores takes its share of the CPU. In an ordinary torch loop idle
-        threads spin; there `OMP_WAIT_POLICY=PASSIVE`, set before Python starts, made it {passive:.1f} s instead of
-        {spinning:.1f} under load.""",
+        f"""On a CPU the estimators train parts of a stack in threads that do not wait for each other, one for each core
+        of the process, so that a fit on shared or limited cores takes only its share of the CPU. In an ordinary torch
+        loop, idle threads spin: under load, `OMP_WAIT_POLICY=PASSIVE`, set before Python starts, reduced its time from
+        {spinning:.1f} to {passive:.1f} s.""",
     ]
     return "\n".join(bullet(point) for point in points)
 
