@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from knotwork._checks import argument_error, check_choice, listed
 from knotwork._explore._binning import BinnedColumn, draw_split
-from knotwork._preparation.columns import Columns
+from knotwork._preparation.columns import Columns, Role
 from knotwork._preparation.targets import Labels, check_target
 from knotwork.basis import FAMILIES
 from knotwork.basis._base import FloatArray
@@ -86,18 +86,18 @@ def prepare(
     X: Any, y: Any, *, task: str | None = None, columns: Iterable[Any] | None = None, seed: int = 0
 ) -> dict[str, Any]:
     """Return what the page needs, as what ``json.dumps`` takes; parameters as in `explore`."""
-    roles, table = Columns.learn(X)
+    learned, table = Columns.learn(X)
     outcome = _Outcome.from_values(y, task)
     n_rows = len(outcome.values)
     if n_rows != len(table.numbers):
         raise argument_error("y", f"have as many values as X has rows, {len(table.numbers)}", n_rows)
     if n_rows < FEWEST_ROWS:
         raise ColumnError(f"X has {n_rows} rows, and the page needs at least {FEWEST_ROWS}. Add rows.")
-    if not roles.numerical_names:
+    if not learned.numerical_names:
         raise ColumnError("X has no numerical column, and only these have knots. Add one, or convert text to numbers.")
     training, held_out = draw_split(n_rows, seed)
     rows = np.concatenate([training, held_out])
-    names = roles.numerical_names
+    names = learned.numerical_names
     chosen = _check_columns(columns, names)
     binned = {index: BinnedColumn.from_values(table.numbers[rows, index], len(training)) for index in chosen}
     order, left_out = _rank(binned, outcome.outputs[rows])
@@ -115,7 +115,7 @@ def prepare(
         "target": {"centre": outcome.centre, "scale": outcome.scale, **_target_rows(outcome, rows)},
         "rows": {"all": n_rows, "training": len(training), "heldOut": len(held_out)},
         "columns": described,
-        "others": _others(roles, [names[index] for index in left_out], binned, names, chosen),
+        "others": _others(learned, [names[index] for index in left_out], binned, names, chosen),
         **_choices(unavailable),
         "learning": {"degree": DEGREES[-1], "reason": why_not, "columns": MOST_LEARNED},
     }
@@ -236,19 +236,17 @@ def _text(values: npt.NDArray[Any], dtype: type) -> str:
 
 
 def _others(
-    roles: Columns, unimportant: list[Any], binned: dict[int, BinnedColumn], names: list[Any], chosen: list[int]
+    learned: Columns, unimportant: list[Any], binned: dict[int, BinnedColumn], names: list[Any], chosen: list[int]
 ) -> list[dict[str, Any]]:
     """Return the columns that the page does not show, by reason."""
-    by_role: dict[str, list[Any]] = {"categorical": [], "ignored": []}
-    for place, role in enumerate(roles.roles):
-        by_role.setdefault(role, []).append(place if roles.names is None else roles.names[place])
+    ignored = [label for label, role in zip(learned.labels, learned.roles, strict=True) if role == Role.IGNORED]
     empty = [names[index] for index, column in binned.items() if not len(column.centres)]
     skipped = [name for index, name in enumerate(names) if index not in set(chosen)]
     reasons = {
         f"less important; name them by columns= or --columns to see them ({MOST_COLUMNS} fit in a page)": unimportant,
         "not among the columns that were asked for": skipped,
-        "categories, which have no knots": by_role["categorical"],
-        "identifiers, free text or constants, which are ignored": by_role["ignored"],
+        "categories, which have no knots": list(learned.categorical),
+        "identifiers, free text or constants, which are ignored": ignored,
         "without a value in the training rows": empty,
     }
     return [{"reason": reason, "names": [str(name) for name in some]} for reason, some in reasons.items() if some]

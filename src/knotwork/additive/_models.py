@@ -276,11 +276,8 @@ def _owners(columns: Columns) -> dict[Any, int]:
     """Return for each name of a term the place of its column in the table: those of a date are of one column."""
     names = columns.numerical_names
     owners: dict[Any, int] = {}
-    for place, (field, span) in enumerate(columns.spans):
-        if field == "numbers":
-            owners |= dict.fromkeys(names[span], place)
-        else:
-            owners[place if columns.names is None else columns.names[place]] = place
+    for place, (field, places) in enumerate(columns.spans):
+        owners |= dict.fromkeys(names[places] if field == "numbers" else [columns.labels[place]], place)
     return owners
 
 

@@ -6,7 +6,7 @@ only values that rows of the table have.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -276,7 +276,7 @@ def column_pictures(model: "FittedModel") -> list[ColumnPicture]:
             continue
         basis = make_basis(kind.family, knots[name], domain=(origin, origin + width))
         picture = picture_fitted(str(name), FittedBasis(basis, basis.size), histogram)
-        pictures.append(ColumnPicture(str(name), written, picture.x, picture.functions, picture.knots, histogram))
+        pictures.append(replace(picture, detail=written))
     return pictures
 
 
