@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from knotwork import basis
-from knotwork._loops import add_bends, count_knots, fill_bumps, fill_cubes, fill_splines
+from knotwork._loops import MOST_COUNTED, add_bends, fill_bumps, fill_cubes, fill_splines, find_intervals
 from knotwork._numba import compiled
 from knotwork.basis._bspline import extended, local_bsplines
 
@@ -23,8 +23,8 @@ def splines_at(x, degree, t, first, levels):
 
 
 @compiled()
-def counts_of(x, knots, counts):
-    count_knots(x, knots, counts)
+def intervals_of(x, knots, intervals):
+    find_intervals(x, knots, intervals)
 
 
 @compiled()
@@ -57,10 +57,14 @@ def test_the_triangular_scheme_is_that_of_the_definition(degree, cyclic):
         np.testing.assert_array_equal(levels[:, q, : q + 1], lower)
 
 
-def test_knots_at_or_below_are_counted():
-    counts = np.zeros(len(X), dtype=np.int32)
-    counts_of(X, BREAKS[1:-1], counts)
-    np.testing.assert_array_equal(counts, np.searchsorted(BREAKS[1:-1], X, side="right"))
+@pytest.mark.parametrize("n_knots", [0, 9, MOST_COUNTED, MOST_COUNTED + 1, 1000])
+def test_intervals_are_those_of_a_search(n_knots):
+    knots = np.sort(RANDOM.uniform(size=n_knots))
+    x = np.concatenate([RANDOM.uniform(-0.1, 1.1, 200), knots, [np.nan]])
+    intervals = np.full(len(x), -1, dtype=np.int32)
+    intervals_of(x, knots, intervals)
+    np.testing.assert_array_equal(intervals[:-1], np.searchsorted(knots, x[:-1], side="right"))
+    assert intervals[-1] == 0
 
 
 def test_bumps_are_exponentials():

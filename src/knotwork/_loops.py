@@ -8,18 +8,37 @@ import numpy as np
 
 from knotwork._numba import compiled, half_to
 
-__all__ = ["LANES", "add_bends", "count_knots", "fill_bumps", "fill_cubes", "fill_splines"]
+__all__ = ["LANES", "MOST_COUNTED", "add_bends", "fill_bumps", "fill_cubes", "fill_splines", "find_intervals"]
 
 LANES = 16
 """Values of the longest vectors of a processor, in float32."""
 
+MOST_COUNTED = 256
+"""Maximum number of knots that are counted: up to here, and somewhat beyond, a binary search takes longer."""
+
 
 @compiled(forceinline=True)
-def count_knots(x, knots, counts):
-    """Add the number of knots at or below each value to `counts`: the inner loop has no branch and is vectorised."""
-    for knot in knots:
+def find_intervals(x, knots, intervals):
+    """Fill the number of knots at or below each value, 0 for NaN; knots increase.
+
+    Counting has an inner loop without a branch, which is vectorised: for few knots it is faster than a search.
+    """
+    if len(knots) <= MOST_COUNTED:
         for i in range(len(x)):
-            counts[i] += knot <= x[i]
+            intervals[i] = 0
+        for knot in knots:
+            for i in range(len(x)):
+                intervals[i] += knot <= x[i]
+    else:
+        for i in range(len(x)):
+            below, above = 0, len(knots)
+            while below < above:
+                middle = (below + above) // 2
+                if knots[middle] <= x[i]:
+                    below = middle + 1
+                else:
+                    above = middle
+            intervals[i] = below
 
 
 @compiled(forceinline=True)

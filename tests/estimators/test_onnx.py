@@ -9,9 +9,11 @@ import pytest
 from torch import nn
 
 import knotwork
-from knotwork import ColumnConfig, TabularClassifier, TabularRegressor
+from knotwork import ColumnConfig, TabularClassifier, TabularRegressor, basis
+from knotwork._kernels.encoding import Layout, StackPart
 from knotwork.errors import ArgumentError, MissingPackageError
-from knotwork.nn import Backbone
+from knotwork.estimators._onnx_encodings import _rows
+from knotwork.nn import Backbone, OnnxGraph
 from knotwork.nn._backbones import BACKBONES as BUILDERS
 from knotwork.nn._backbones import MLPConfig
 from knotwork.nn._linear import Linear, initialise, member_seeds
@@ -155,6 +157,34 @@ def test_members_of_different_backbones_and_folds(tmp_path, monkeypatch, kind):
     assert [backbone.name for backbone in model.backbones_] == [name for name in RECIPES for _ in range(2)]
     assert len(model.trained_.pieces) == 5
     assert_equal(exported(model, tmp_path / "model.onnx"), model, hard_rows(model))
+
+
+SPLINES = [(name, degree) for name in ("bspline", "mspline", "ispline", "cyclic") for degree in (0, 1, 3)]
+
+
+@pytest.mark.parametrize(("family", "degree"), [*SPLINES, ("ple", 0), ("natural", 3)])
+def test_functions_are_those_of_the_definition(family, degree):
+    """Two features of different numbers of knots: the knots of the second are padded."""
+    knots = [np.array([0.1, 0.35, 0.8]), np.array([0.5])]
+    breaks = np.ones((2, 5), dtype=np.float32)
+    for row, inner in zip(breaks, knots, strict=True):
+        row[: len(inner) + 1] = [0.0, *inner]
+    n_knots = np.array([len(inner) for inner in knots], dtype=np.int32)
+    layout = Layout(family, degree)
+    graph, part = OnnxGraph(onnx), StackPart(layout.kind, layout.scheme, 0, 1)
+    rows, width = _rows(graph, "x", part=part, breaks=breaks, n_knots=n_knots)
+    ends = [graph.describe("x", 1, "n", 2, 1), graph.describe(rows, 1, "n", 2, width)]
+    made = onnx.helper.make_graph(graph.nodes, "functions", ends[:1], ends[1:], initializer=graph.constants)
+    model = onnx.helper.make_model(made, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=9)
+    x = np.concatenate([breaks.ravel(), np.linspace(0.0, 1.0, 41)]).astype(np.float32)
+    x = x[x < 1.0] if family == "cyclic" else x  # values are moved into [0, 1) before
+    session = runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    (given,) = session.run(None, {"x": np.repeat(x[:, None, None], 2, axis=1)})
+    for feature, inner in enumerate(knots):
+        expected = basis.evaluate(family, x, inner.astype(np.float32), degree=degree)
+        size = expected.shape[1]
+        np.testing.assert_allclose(given[:, feature, :size], expected, rtol=1e-5, atol=2e-6)
+        np.testing.assert_array_equal(given[:, feature, size:], 0.0)
 
 
 def test_the_reference_evaluator_agrees(tmp_path):

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from knotwork._kernels.dispatch import as_array, in_ranges, over_chunks
 from knotwork._kernels.encoding import NORM_EPSILON, Loops, path_of
-from knotwork._loops import count_knots, fill_splines
+from knotwork._loops import fill_splines, find_intervals
 from knotwork._numba import compiled
 from knotwork.basis._families import Functions
 
@@ -173,8 +173,7 @@ def _intervals(x, breaks, n_knots, column, intervals):
     for f in range(x.shape[1]):
         for i in range(n_rows):
             column[i] = x[i, f]
-            intervals[f, i] = 0
-        count_knots(column[:n_rows], breaks[f, 1 : n_knots[f] + 1], intervals[f])
+        find_intervals(column[:n_rows], breaks[f, 1 : n_knots[f] + 1], intervals[f])
 
 
 @compiled()
@@ -198,7 +197,7 @@ def _ramps(x, breaks, n_knots, per_width, out):
 
 @compiled()
 def _forward(x, breaks, n_knots, kind, degree, t, levels, column, intervals, out):
-    """Write the rows `out` of one group; torch would write zeros in threads of its own, which then wait in a loop."""
+    """Write the rows `out` of one group; torch would write zeros in its threads, which then wait in a loop."""
     _intervals(x, breaks, n_knots, column, intervals)
     for i in range(x.shape[0]):
         out[i] = 0.0

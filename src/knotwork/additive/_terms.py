@@ -6,7 +6,7 @@ combinations of them, whose coefficients beta give those of the functions by ``t
 
 - centred: a term has the mean zero over the training rows, so that the intercept is the mean;
 - such that penalties are diagonal. The two penalties of a curve are S1, the squared differences of neighbouring
-  coefficients, and S2, the squared differences of their slopes: S1 draws a curve to zero, S2 to a straight line.
+  coefficients, and S2, the squared differences of their slopes: S1 shrinks a curve towards zero, S2 towards a line.
   Because S1 is positive definite for centred curves, there is a U with ``U' S1 U = 1`` and ``U' S2 U`` diagonal.
 """
 
@@ -19,7 +19,7 @@ import numpy.typing as npt
 from scipy.linalg import block_diag, eigh, null_space
 
 from knotwork._equals import by_size
-from knotwork._loops import count_knots, fill_splines
+from knotwork._loops import fill_splines, find_intervals
 from knotwork._numba import compiled
 from knotwork._preparation.columns import CodedTable
 from knotwork.basis import BSpline
@@ -40,18 +40,17 @@ __all__ = [
 ]
 
 FEW_VALUES = 8
-"""Numbers with up to so many distinct values have a coefficient for each, joined by straight lines."""
+"""Maximum number of distinct values that each have a coefficient, joined by straight lines."""
 
 WIDEST_GAP = 1e3
-"""Factor between a distance of knots and their typical distance at most: an outlier must not decide on all slopes."""
+"""Maximum ratio of a distance of knots to the typical one: an outlier must not determine all slopes."""
 
 MOST_LEVELS, SIDE_LEVELS = 300, 20
 """Categories with their own effect, the most frequent ones, alone and in a surface; the others share one."""
 
 
-MOST_COUNTED, TILE = 128, 256
-"""Up to so many knots, counting the knots at or below a value is faster than a search; values that are counted at
-once."""
+TILE = 256
+"""Values whose intervals are found together: they stay in the cache."""
 
 
 class Local(NamedTuple):
@@ -183,7 +182,7 @@ class Curve(Term):
 @final
 @dataclass(frozen=True, eq=False)
 class Category(Term):
-    """The effects of categories, drawn towards zero.
+    """The effects of categories, shrunk towards zero.
 
     Parameters
     ----------
@@ -257,7 +256,7 @@ class Ties(NamedTuple):
     Parameters
     ----------
     values : ndarray of shape (n_values + 1,)
-        The values, behind NaN.
+        NaN, then the values.
     codes : ndarray of int32, shape (n,)
         Which of them each row has; 0 if it is missing.
     """
@@ -272,7 +271,7 @@ class Ties(NamedTuple):
             return None
         codes = np.zeros(len(x), dtype=np.int32)
         middles = 0.5 * column.distinct[:-1] + 0.5 * column.distinct[1:]
-        _count(np.ascontiguousarray(x), np.append(-np.inf, middles), codes)
+        _fill_intervals(np.ascontiguousarray(x), np.append(-np.inf, middles), codes)
         return cls(np.append(np.nan, column.distinct), codes)
 
     def encode(self, curve: Curve) -> Local:
@@ -304,11 +303,8 @@ def _local(basis: BSpline, x: FloatArray) -> tuple[npt.NDArray[np.int32], FloatA
     low, high = (end * unit for end in basis.domain)
     knots = basis.knots * unit
     inside = np.clip(x * unit, low, high)
-    if len(knots) > MOST_COUNTED:
-        starts = np.searchsorted(knots, inside, side="right").astype(np.int32)
-    else:
-        starts = np.zeros(len(x), dtype=np.int32)
-        _count(inside, knots, starts)
+    starts = np.zeros(len(x), dtype=np.int32)
+    _fill_intervals(inside, knots, starts)
     values = np.empty((len(x), basis.degree + 1))
     t = np.concatenate([np.full(basis.degree, low), knots, np.full(basis.degree, high)])
     _fill_local((0,) * basis.degree, inside, t, starts, values)
@@ -316,10 +312,10 @@ def _local(basis: BSpline, x: FloatArray) -> tuple[npt.NDArray[np.int32], FloatA
 
 
 @compiled()
-def _count(x, knots, counts):
-    """Add the number of knots at or below each value, of a tile of values at a time."""
+def _fill_intervals(x, knots, intervals):
+    """Fill the number of knots at or below each value, for a tile of values at a time."""
     for tile in range(0, len(x), TILE):
-        count_knots(x[tile : tile + TILE], knots, counts[tile : tile + TILE])
+        find_intervals(x[tile : tile + TILE], knots, intervals[tile : tile + TILE])
 
 
 @compiled()
@@ -425,7 +421,7 @@ def _squares(matrix: FloatArray) -> FloatArray:
 
 
 def _with_indicator(space: Space, has_missing: bool) -> Space:
-    """Return a space with a function in front for missing values, whose coefficient is zero if there are none."""
+    """Return a space with a leading function for missing values, whose coefficient is zero without any."""
     if not has_missing:
         return Space(np.pad(space.transform, ((1, 0), (0, 0))), space.penalties, space.rotation, space.bounded)
     width = space.transform.shape[1]

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from knotwork._loops import LANES, add_bends, count_knots, fill_bumps, fill_cubes
+from knotwork._loops import LANES, add_bends, fill_bumps, fill_cubes, find_intervals
 from knotwork._numba import compiled
 from knotwork.basis._base import MOST_TURNS
 from knotwork.basis._families import Functions
@@ -29,9 +29,6 @@ TILE = 128
 COLUMNS_PER_CALL = 128
 """Columns that are encoded together: the scratch of one call then stays in the cache, however wide the table is."""
 
-MOST_COUNTED = 256
-"""Up to this number of knots, and somewhat beyond, counting those <= x is faster than a binary search."""
-
 
 @compiled(forceinline=True)
 def _clip(X, first_row, n_rows, column, inside):
@@ -45,29 +42,11 @@ def _clip(X, first_row, n_rows, column, inside):
 
 @compiled()
 def _locate(X, first_row, n_rows, column, numbers, inside, intervals):
-    """Fill, for some rows of a column, the value clipped to the domain and the number of interior knots <= it.
-
-    The loop over knots is the outer one, so that the inner one has no branch and is vectorised. For many knots, a
-    binary search per row is cheaper.
-    """
-    n_knots, start = column.n_knots, column.knots
+    """Fill, for some rows of a column, the value clipped to the domain and the number of interior knots <= it."""
     _clip(X, first_row, n_rows, column, inside)
-    for i in range(n_rows):
-        intervals[i] = 0
     if column.kind == Functions.CYCLIC:
         _into_period(X, first_row, n_rows, column, inside)
-    if n_knots <= MOST_COUNTED:
-        count_knots(inside[:n_rows], numbers[start : start + n_knots], intervals)
-    else:
-        for i in range(n_rows):
-            below, above = 0, n_knots
-            while below < above:
-                middle = (below + above) // 2
-                if numbers[start + middle] <= inside[i]:
-                    below = middle + 1
-                else:
-                    above = middle
-            intervals[i] = below
+    find_intervals(inside[:n_rows], numbers[column.knots : column.knots + column.n_knots], intervals)
 
 
 @compiled()

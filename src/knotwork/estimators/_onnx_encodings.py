@@ -69,7 +69,7 @@ def _scaled(graph: OnnxGraph, numbers: str, *, encoding: StackEncoding, member: 
 
 
 def _map_features(graph: OnnxGraph, rows: str, matrices: Array) -> str:
-    """Multiply the rows of each feature, of shape (n, f, width), by a matrix of its own."""
+    """Multiply the rows of each feature, of shape (n, f, width), by the matrix of the feature."""
     product = graph("MatMul", graph("Transpose", rows, perm=[1, 0, 2]), matrices)
     return graph("Transpose", product, perm=[1, 0, 2])
 
@@ -158,7 +158,7 @@ def _rows(graph: OnnxGraph, x: str, *, part: StackPart, breaks: Array, n_knots: 
     knots = _repeated(breaks, n_knots, degree, cyclic=part.kind == Functions.CYCLIC)
     rows = _splines(graph, x, knots=knots, n_knots=n_knots, degree=degree)
     width = most + degree + 1
-    if part.kind == Functions.CYCLIC:  # columns behind the last interval are those of the first ones
+    if part.kind == Functions.CYCLIC:  # columns after the last interval are the first ones again
         places = np.arange(width) % (n_knots[:, None] + 1)
         return _map_features(graph, rows, np.eye(most + 1, dtype=np.float32)[places]), most + 1
     if part.kind == Functions.TAILS:

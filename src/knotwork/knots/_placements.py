@@ -171,7 +171,7 @@ def _add_quantiles(chosen: _Chosen, column: Column, n_knots: int) -> None:
     if not len(candidates):
         return
     ends = np.array(chosen.points[:1] + candidates.tolist() + chosen.points[-1:])
-    if not len(chosen) and np.all(np.diff(ends * chosen.unit) > MIN_GAP):  # all of them, in whatever order
+    if not len(chosen) and np.all(np.diff(ends * chosen.unit) > MIN_GAP):  # the quantiles suffice
         chosen.points[1:1] = candidates.tolist()
         return
     # Distance of each level from the level of the nearest knot; -1 marks levels that have been tried.
@@ -301,10 +301,10 @@ reciprocal, so that a rounding error of double precision cannot become one of si
 
 
 def _rows(column: Column, target: Target) -> tuple[FloatArray, npt.NDArray[Any], FloatArray | None]:
-    """Return ranks, targets and weights of the rows of a column in an order of their own; whole weights repeat rows.
+    """Return ranks, targets and weights of the rows of a column, sorted; whole weights repeat rows.
 
     Limits of leaves and LightGBM's bins are numbers of rows and ignore weights: only repeated rows give the same trees.
-    LightGBM sums in the order of the rows: it gets the same sums whatever order they have in the table.
+    LightGBM sums in the order of the rows: sorted, they give the same sums for every order of the table.
     """
     assert column.codes is not None
     assert column.rows is not None
