@@ -98,6 +98,40 @@ def test_imports_go_downwards():
     assert upwards == []
 
 
+def imported_names(path):
+    """Return what a file imports by `from`, as module and name, and as modules, anywhere in it."""
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def inner_names(path):
+    """Return the names that a file takes from inside another package, past its `__init__` and its public modules."""
+    own = layer_of(module_of(path))
+    for name in imported_names(path):
+        _, *parts = name.split(".")
+        is_package = bool(parts) and (SOURCE / parts[0]).is_dir()
+        if name.startswith("knotwork.") and is_package and parts[0] != own and any(p[0] == "_" for p in parts[1:]):
+            yield name
+
+
+def test_packages_are_used_through_their_door():
+    """What another package may use stands in the `__init__` of a package, or in a module without an underscore."""
+    assert {module_of(path): names for path in FILES if (names := list(inner_names(path)))} == {}
+
+
+@pytest.mark.parametrize(
+    "line", ["from knotwork.nn._linear import Linear", "import knotwork.nn._linear", "from knotwork.nn import _linear"]
+)
+def test_names_from_inside_a_package_are_recognised(tmp_path, monkeypatch, line):
+    monkeypatch.setattr(sys.modules[__name__], "module_of", lambda path: "knotwork.training._engine")
+    file = tmp_path / "_engine.py"
+    file.write_text(line)
+    assert len(list(inner_names(file))) == 1
+
+
 def test_encoders_and_nn_do_not_see_each_other():
     seen = [f"{name} imports {module}" for own, name, module in imports_between_layers()
             if {layer_of(module), own} == {"encoders", "nn"}]  # fmt: skip

@@ -107,8 +107,7 @@ def demo(out: Annotated[Path, typer.Option(help="Folder for records and pages.")
     with _errors_explained():
         # Commands import what they need, so that `knotwork --help` is fast.
         from knotwork.datasets import load_dataset
-        from knotwork.report import load_records, report_folder
-        from knotwork.report._words import describe_best
+        from knotwork.report import describe_best, load_records, report_folder
         from knotwork.study import load_plan, run
 
         summary = run("demo", out, report=_say, progress=_progress())
@@ -127,7 +126,7 @@ def demo(out: Annotated[Path, typer.Option(help="Folder for records and pages.")
 
 def _progress() -> Any:
     """Return the progress bar, or None if the output is not a terminal."""
-    from knotwork.training._progress import ProgressBar
+    from knotwork.training import ProgressBar
 
     return ProgressBar if sys.stderr.isatty() else None
 
@@ -187,8 +186,7 @@ def compare(
     _let_idle_threads_sleep()
     with _errors_explained("Interrupted before the first result."):
         check_file(table, "table")  # before loading torch, which takes seconds
-        from knotwork.compare import CompareOptions, compare_table
-        from knotwork.compare._options import read_sizes
+        from knotwork.compare import CompareOptions, compare_table, read_sizes
         from knotwork.datasets import TextFormat
 
         options = CompareOptions(
@@ -211,7 +209,7 @@ def compare(
 
 def _show_ranking(comparison: "Comparison") -> None:
     """Print the ranking, the recommendation and the files; exit with status 130 if the comparison was interrupted."""
-    from knotwork.compare._page import ranking_table
+    from knotwork.compare import ranking_table
 
     shown = ranking_table(comparison.ranking, comparison.task)
     console = Console()
@@ -427,8 +425,7 @@ def show_plan(
 ) -> None:
     """Show the networks of a plan, and estimate the training time."""
     with _errors_explained():
-        from knotwork.study import load_plan
-        from knotwork.study._status import backbone_estimates, written
+        from knotwork.study import backbone_estimates, load_plan, written
 
         plan = load_plan(name)
         lines = backbone_estimates(plan, out)
@@ -526,7 +523,7 @@ def pack_study(
 def show_status(out: Annotated[Path, typer.Argument(help="Folder that a plan was run in.")]) -> None:
     """Show the progress of the plans in a folder, and estimate the remaining time."""
     with _errors_explained():
-        from knotwork.study._status import study_status, written
+        from knotwork.study import study_status, written
 
         plans = study_status(out)
     for each in plans:

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from knotwork._checks import check_installed
-from knotwork.basis._base import FloatArray
-from knotwork.basis._fitted import FittedAffine, FittedBasis, FittedColumn
+from knotwork.basis import FittedAffine, FittedBasis, FittedColumn, FloatArray
 
 __all__ = ["ColumnPicture", "Histogram", "count_values", "draw_columns", "panels", "picture_fitted", "pictures_html"]
 

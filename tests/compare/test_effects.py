@@ -13,7 +13,7 @@ from knotwork.compare._effects import MODEL_KNOTS, feature_effects, ordered_cate
 from knotwork.compare._figures import effect_picture
 from knotwork.compare._source import read_source
 from knotwork.errors import ColumnWarning
-from knotwork.estimators._explanations import MOST_ROWS
+from knotwork.estimators.explanations import MOST_ROWS
 from tests.compare.cases import MESSY, shorten, write_flats
 
 

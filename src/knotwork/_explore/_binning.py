@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from knotwork.basis._base import FloatArray, binary_unit
+from knotwork.basis import FloatArray, binary_unit
 from knotwork.knots import Column
 
 __all__ = ["MISSING", "BinnedColumn", "draw_split"]

@@ -148,7 +148,7 @@ def explore_table(
     """
     import pandas as pd  # noqa: PLC0415 - only files need pandas
 
-    from knotwork.datasets._files import check_columns, read_frame, target_labels  # noqa: PLC0415
+    from knotwork.datasets import check_columns, read_frame, target_labels  # noqa: PLC0415 - only files need them
 
     (frame, notes), file = read_frame(path, text), Path(path)
     if report is not None:

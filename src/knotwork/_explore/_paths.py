@@ -9,8 +9,7 @@ import torch
 
 from knotwork._explore._binning import BinnedColumn
 from knotwork._kernels.adamw import AdamW
-from knotwork.basis import FAMILIES
-from knotwork.basis._base import FloatArray
+from knotwork.basis import FAMILIES, FloatArray
 from knotwork.nn import PiecewiseLinearEncoding, SplineEncoding
 
 __all__ = ["N_STEPS", "learn_paths"]

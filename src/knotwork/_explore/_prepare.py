@@ -13,13 +13,19 @@ from knotwork._checks import argument_error, check_choice, listed
 from knotwork._explore._binning import BinnedColumn, draw_split
 from knotwork._preparation.columns import Columns, Role
 from knotwork._preparation.targets import Labels, check_target
-from knotwork.basis import FAMILIES
-from knotwork.basis._base import FloatArray
+from knotwork.basis import FAMILIES, FloatArray
 from knotwork.encoders import METHOD_TABLE, PiecewiseLinearEncoder
 from knotwork.errors import ColumnError, MissingPackageError
-from knotwork.knots import PLACEMENTS, TASKS, Target, complete
-from knotwork.knots._columns import infer_task
-from knotwork.knots._placements import TreePlacement, placement_traits, select_spaced
+from knotwork.knots import (
+    PLACEMENTS,
+    TASKS,
+    Target,
+    TreePlacement,
+    complete,
+    infer_task,
+    placement_traits,
+    select_spaced,
+)
 
 __all__ = ["prepare"]
 

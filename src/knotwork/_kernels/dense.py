@@ -14,7 +14,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 from knotwork._kernels.dispatch import Operation, Packing, is_transformed
 from knotwork._kernels.encoding import TYPES, Knots, StackPart
-from knotwork.basis._families import TRAITS, Functions
+from knotwork.basis import TRAITS, Functions
 
 __all__ = ["bends_formula", "bump_widths", "dense_formula", "dense_rows", "table_formula"]
 

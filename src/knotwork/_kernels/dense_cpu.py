@@ -11,7 +11,7 @@ from knotwork._kernels.dispatch import Path, as_array, in_threads, over_chunks
 from knotwork._kernels.encoding_cpu import ROWS_PER_CHUNK, clip, interval_of
 from knotwork._loops import LANES, add_bends, fill_bumps, fill_cubes
 from knotwork._numba import compiled, half_to
-from knotwork.basis._families import TRAITS, Functions
+from knotwork.basis import TRAITS, Functions
 
 __all__ = ["DENSE"]
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from knotwork._kernels.dispatch import Path, is_long
 from knotwork._kernels.encoding_triton import WIDEST, find
 from knotwork._kernels.launching import launch
-from knotwork.basis._families import Functions
+from knotwork.basis import Functions
 
 __all__ = ["DENSE", "TABLE"]
 

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from knotwork._checks import argument_error, check_choice, check_int
 from knotwork._kernels.dispatch import Operation, Packing, Path
-from knotwork.basis._families import FAMILIES, TRAITS, Functions
+from knotwork.basis import FAMILIES, TRAITS, Functions
 
 __all__ = [
     "NORM_EPSILON",

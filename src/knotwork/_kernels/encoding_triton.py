@@ -31,7 +31,7 @@ from knotwork._kernels.knots_triton import (
     store_breaks,
 )
 from knotwork._kernels.launching import MOST_PLANS, Launch, power_of_2_from
-from knotwork.basis._families import Functions
+from knotwork.basis import Functions
 
 __all__ = ["ENCODING", "WIDEST", "Spacings", "backward", "find", "forward", "forward_from_logits"]
 

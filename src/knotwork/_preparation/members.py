@@ -13,18 +13,20 @@ from sklearn.model_selection import KFold, StratifiedKFold, train_test_split
 
 from knotwork._checks import argument_error, check_choice
 from knotwork._cores import usable_cores
-from knotwork.basis._base import FloatArray
-from knotwork.basis._fitted import FittedColumn
-from knotwork.encoders._base import Encoder
-from knotwork.encoders._methods import Encoding
-from knotwork.encoders._pairs import rank_pairs
-from knotwork.encoders._transformers import SplineEncoder
-from knotwork.knots import PLACEMENTS, Column, Target, complete
-from knotwork.knots._placements import TreePlacement, select_spaced
-from knotwork.knots._usual_range import to_usual_range, usual_range_of
-from knotwork.nn._interactions import InteractionConfig
-from knotwork.training._chunks import FLAGS
-from knotwork.training._members import Member, TrainingTable
+from knotwork.basis import FittedColumn, FloatArray
+from knotwork.encoders import Encoder, Encoding, SplineEncoder, rank_pairs
+from knotwork.knots import (
+    PLACEMENTS,
+    Column,
+    Target,
+    TreePlacement,
+    complete,
+    select_spaced,
+    to_usual_range,
+    usual_range_of,
+)
+from knotwork.nn import InteractionConfig
+from knotwork.training import FLAGS, Member, TrainingTable
 
 __all__ = [
     "MISSING",

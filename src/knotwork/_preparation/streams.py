@@ -35,8 +35,7 @@ from knotwork._tables import (
 )
 from knotwork.errors import ColumnError, ColumnTypeError
 from knotwork.knots import Column, QuantileSketch
-from knotwork.training._chunks import ChunkWriter, RowChunks, RowFormat
-from knotwork.training._members import column_units, in_units
+from knotwork.training import ChunkWriter, RowChunks, RowFormat, column_units, in_units
 
 __all__ = ["BatchReader", "Survey", "Written", "survey_batches", "write_blocks"]
 

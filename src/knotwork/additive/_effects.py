@@ -12,7 +12,7 @@ from knotwork._checks import argument_error, listed, suggestion
 from knotwork._pictures import panels
 from knotwork._preparation.columns import CodedTable
 from knotwork.additive._terms import Category, Curve, Surface, Term
-from knotwork.basis._base import FloatArray
+from knotwork.basis import FloatArray
 
 if TYPE_CHECKING:
     from knotwork.additive._models import AdditiveModel

@@ -32,7 +32,7 @@ from knotwork._equals import EQUAL
 from knotwork._numba import compiled
 from knotwork._preparation.columns import CodedTable
 from knotwork.additive._terms import Curve, Local, Term, Ties
-from knotwork.basis._base import FloatArray
+from knotwork.basis import FloatArray
 
 __all__ = ["Design", "Solution", "fit_classes", "fit_numbers"]
 

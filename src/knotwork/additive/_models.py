@@ -30,10 +30,9 @@ from knotwork.additive._terms import (
     Term,
     Ties,
 )
-from knotwork.basis._base import FloatArray
-from knotwork.encoders._pairs import bin_codes, number_of_bins, rank_cells
-from knotwork.knots import Column
-from knotwork.knots._usual_range import without_outliers
+from knotwork.basis import FloatArray
+from knotwork.encoders import bin_codes, number_of_bins, rank_cells
+from knotwork.knots import Column, without_outliers
 
 __all__ = ["AdditiveClassifier", "AdditiveModel", "AdditiveRegressor"]
 

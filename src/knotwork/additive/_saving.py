@@ -21,13 +21,14 @@ from knotwork._preparation.targets import Labels
 from knotwork.additive._fitting import Solution
 from knotwork.additive._models import LEVELS, AdditiveClassifier, AdditiveModel, AdditiveRegressor
 from knotwork.additive._terms import Category, Curve, Space, Surface, Term
-from knotwork.basis import BSpline
-from knotwork.basis._base import FloatArray
+from knotwork.basis import BSpline, FloatArray
 from knotwork.errors import PersistenceError
 
-__all__ = ["CLASSES", "load", "save"]
+__all__ = ["SAVED_CLASSES", "load", "save"]
 
-CLASSES: dict[str, type[AdditiveModel]] = {kind.__name__: kind for kind in (AdditiveRegressor, AdditiveClassifier)}
+SAVED_CLASSES: dict[str, type[AdditiveModel]] = {
+    kind.__name__: kind for kind in (AdditiveRegressor, AdditiveClassifier)
+}
 """The models that files have, by name."""
 
 ENTRIES = ("schema", "version", "class", "parameters", "columns", "labels", "terms", "scales", "units", "smoothing")
@@ -169,7 +170,7 @@ class _Arrays:
 def _model(content: dict[str, Any], arrays: _Arrays) -> AdditiveModel:
     if set(content) != set(ENTRIES):
         raise argument_error("content", f"have the entries {listed(ENTRIES)}", listed(content))
-    kind = CLASSES[check_choice(content["class"], "class", CLASSES)]
+    kind = SAVED_CLASSES[check_choice(content["class"], "class", SAVED_CLASSES)]
     known = kind._get_param_names()
     if not isinstance(content["parameters"], dict) or set(content["parameters"]) != set(known):
         raise argument_error("parameters", f"be {listed(known)}", listed(content["parameters"]))

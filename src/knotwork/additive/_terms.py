@@ -22,8 +22,7 @@ from knotwork._equals import by_size
 from knotwork._loops import fill_splines, find_intervals
 from knotwork._numba import compiled
 from knotwork._preparation.columns import CodedTable
-from knotwork.basis import BSpline
-from knotwork.basis._base import FloatArray, binary_unit
+from knotwork.basis import BSpline, FloatArray, binary_unit
 from knotwork.knots import Column, QuantilePlacement
 
 __all__ = [

@@ -4,18 +4,44 @@
 object of `BSpline`, `CyclicSpline`, `NaturalSpline` or another class of these, which checks its knots once.
 """
 
-from knotwork.basis._base import EXTRAPOLATIONS, Basis, SplineBasis
+from knotwork.basis._base import (
+    EXTRAPOLATIONS,
+    MIN_GAP,
+    UNBOUNDED,
+    Basis,
+    FloatArray,
+    SplineBasis,
+    binary_unit,
+    check_domain,
+    check_knots,
+    into_period,
+)
 from knotwork.basis._bspline import BSpline, CyclicSpline
+from knotwork.basis._compiled import encode_dense, encode_sparse
 from knotwork.basis._families import (
     FAMILIES,
+    TRAITS,
     Family,
+    Functions,
+    FunctionTraits,
     ISpline,
     MSpline,
     PiecewiseLinear,
     derivative,
     evaluate,
+    family_name,
     family_of,
     make_basis,
+)
+from knotwork.basis._fitted import (
+    SMOOTH_LIMIT,
+    FittedAffine,
+    FittedBasis,
+    FittedColumn,
+    FittedPeriodic,
+    compiled_table,
+    fitted_from_json,
+    fitted_to_json,
 )
 from knotwork.basis._natural import NaturalSpline
 from knotwork.basis._radial import RadialBasis, ThinPlateSpline

@@ -11,13 +11,10 @@ import numpy as np
 from knotwork._preparation.members import PreparedTable
 from knotwork.compare._scoring import VALIDATION_SHARE, fold_table, groups_of
 from knotwork.compare._source import Source
-from knotwork.encoders._methods import Encoding
-from knotwork.nn._backbones import Backbone
-from knotwork.report._words import enumerate_words
-from knotwork.training._config import TrainingConfig
-from knotwork.training._engine import network_products, train
-from knotwork.training._members import Member
-from knotwork.training._progress import EpochReport
+from knotwork.encoders import Encoding
+from knotwork.nn import Backbone
+from knotwork.report import enumerate_words
+from knotwork.training import EpochReport, Member, TrainingConfig, network_products, train
 
 __all__ = [
     "ComparisonSchedule",

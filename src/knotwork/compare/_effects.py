@@ -14,9 +14,10 @@ import pandas as pd
 
 from knotwork._preparation.columns import CodedTable, Columns, Role
 from knotwork.compare._source import Source
-from knotwork.encoders._transformers import SplineEncoder
+from knotwork.encoders import SplineEncoder
 from knotwork.errors import MissingPackageError
-from knotwork.estimators._explanations import (
+from knotwork.estimators import FittedModel
+from knotwork.estimators.explanations import (
     OUTERMOST,
     FeatureEffect,
     averaged_rows,
@@ -24,10 +25,7 @@ from knotwork.estimators._explanations import (
     representatives,
     responses_at,
 )
-from knotwork.estimators._model import FittedModel
-from knotwork.knots import PLACEMENTS
-from knotwork.knots._placements import placement_traits
-from knotwork.knots._usual_range import to_usual_range
+from knotwork.knots import PLACEMENTS, placement_traits, to_usual_range
 
 __all__ = ["MODEL_KNOTS", "FeaturePair", "ShownFeature", "feature_effects", "numbers_by_name", "ordered_categories"]
 

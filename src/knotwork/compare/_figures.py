@@ -17,9 +17,8 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from knotwork.compare._effects import MODEL_KNOTS, FeaturePair, ShownFeature, ordered_categories
 from knotwork.compare._verdict import RankedRow, Ranking, significant
-from knotwork.encoders._choice import FeatureChoice
-from knotwork.report._page import Picture
-from knotwork.report._style import LIGHT, PHONE, clean_axes, method_colour, new_figure
+from knotwork.encoders import FeatureChoice
+from knotwork.report import LIGHT, PHONE, Picture, clean_axes, method_colour, new_figure
 
 __all__ = ["Bands", "bands_of_categories", "bands_of_numbers", "calibration_picture", "choices_picture",
            "confusion_picture", "effect_limits", "effect_picture", "learning_picture", "pair_picture",

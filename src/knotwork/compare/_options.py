@@ -7,11 +7,11 @@ from typing import Any
 
 from knotwork._checks import argument_error, check_choice, check_int, type_error
 from knotwork._recommend import recommend
-from knotwork.datasets._text import TextFormat
-from knotwork.encoders._methods import Encoding
-from knotwork.estimators._plans import EFFORTS
-from knotwork.knots._columns import TASKS
-from knotwork.nn._backbones import BACKBONES, Backbone, make_backbone
+from knotwork.datasets import TextFormat
+from knotwork.encoders import Encoding
+from knotwork.estimators import EFFORTS
+from knotwork.knots import TASKS
+from knotwork.nn import BACKBONES, Backbone, make_backbone
 
 __all__ = ["SINGLE", "CompareOptions", "make_candidates", "read_sizes"]
 

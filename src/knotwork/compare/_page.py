@@ -16,11 +16,9 @@ from knotwork.compare._effects import ShownFeature, numbers_by_name
 from knotwork.compare._scoring import Scored
 from knotwork.compare._source import Source
 from knotwork.compare._verdict import HOW, RankedRow, Ranking, significant
-from knotwork.encoders._choice import FeatureChoice
-from knotwork.estimators._explanations import MOST_ROWS
-from knotwork.report._page import Picture, page_template, shown_picture
-from knotwork.report._style import DARK, LIGHT
-from knotwork.report._tables import Cell, ReportTable
+from knotwork.encoders import FeatureChoice
+from knotwork.estimators.explanations import MOST_ROWS
+from knotwork.report import DARK, LIGHT, Cell, Picture, ReportTable, page_template, shown_picture
 from knotwork.training import METRICS
 
 __all__ = ["fold_frame", "ranking_frame", "ranking_table", "write_page", "write_text"]

@@ -13,9 +13,7 @@ import pandas as pd
 
 from knotwork._checks import argument_error, check_bool, check_file, listed, warn_user
 from knotwork._files import write_atomically
-from knotwork.datasets._arrow import parquet_parts, parquet_rows
-from knotwork.datasets._files import check_columns, read_frame, target_labels
-from knotwork.datasets._text import TextFormat
+from knotwork.datasets import TextFormat, check_columns, parquet_parts, parquet_rows, read_frame, target_labels
 
 if TYPE_CHECKING:
     from knotwork._preparation.columns import Columns
@@ -243,7 +241,7 @@ def _score(
     """Return a sentence with the scores of predictions, over the rows whose true value is known."""
     import torch  # noqa: PLC0415
 
-    from knotwork.training._metrics import METRICS, evaluate  # noqa: PLC0415
+    from knotwork.training import METRICS, evaluate  # noqa: PLC0415
 
     known = np.array(target.notna())
     values = target_labels(target[known], had_missing=not known.all())

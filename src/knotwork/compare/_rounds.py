@@ -26,9 +26,8 @@ from knotwork.compare._scoring import (
 )
 from knotwork.compare._source import Source
 from knotwork.compare._verdict import Ranking, naive_scores, rank_candidates
-from knotwork.encoders._methods import Encoding
-from knotwork.training._config import TrainingConfig
-from knotwork.training._engine import resolve_device
+from knotwork.encoders import Encoding
+from knotwork.training import TrainingConfig, resolve_device
 
 __all__ = ["Rounds", "most_related"]
 

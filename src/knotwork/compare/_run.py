@@ -32,17 +32,22 @@ from knotwork.compare._rounds import Rounds, most_related
 from knotwork.compare._scoring import Progress, Scored, predict_out_of_fold
 from knotwork.compare._source import Source, read_source
 from knotwork.compare._verdict import Ranking, explain_gain
-from knotwork.encoders._choice import FeatureChoice
-from knotwork.encoders._methods import Encoding
+from knotwork.encoders import Encoding, FeatureChoice
 from knotwork.errors import ColumnError, ColumnWarning, PersistenceError
-from knotwork.estimators._base import fitted, settings_of
-from knotwork.estimators._estimators import TabularClassifier, TabularRegressor
-from knotwork.estimators._model import FittedModel
-from knotwork.estimators._plans import choose_features, effort_seconds
-from knotwork.estimators._steps import Monitor, combine, prepare, train
-from knotwork.training._config import TrainingConfig
-from knotwork.training._engine import resolve_device
-from knotwork.training._network import D_CATEGORY
+from knotwork.estimators import (
+    FittedModel,
+    Monitor,
+    TabularClassifier,
+    TabularRegressor,
+    choose_features,
+    combine,
+    effort_seconds,
+    fitted,
+    prepare,
+    settings_of,
+    train,
+)
+from knotwork.training import D_CATEGORY, TrainingConfig, resolve_device
 
 __all__ = ["Comparison", "compare_table"]
 

@@ -14,17 +14,21 @@ from scipy.special import softmax
 from knotwork._preparation.members import PreparedTable, outer_folds
 from knotwork._preparation.validation import draw_split
 from knotwork.compare._source import Source
-from knotwork.encoders._methods import Encoding
-from knotwork.estimators import ValidationConfig
-from knotwork.estimators._steps import Preparation
-from knotwork.nn._backbones import Backbone
-from knotwork.training._config import TrainingConfig
-from knotwork.training._engine import train
-from knotwork.training._members import Member, TrainingTable
-from knotwork.training._metrics import METRICS, evaluate
-from knotwork.training._network import count_parameters
-from knotwork.training._progress import Reporter
-from knotwork.training._results import History, Trained
+from knotwork.encoders import Encoding
+from knotwork.estimators import Preparation, ValidationConfig
+from knotwork.nn import Backbone
+from knotwork.training import (
+    METRICS,
+    History,
+    Member,
+    Reporter,
+    Trained,
+    TrainingConfig,
+    TrainingTable,
+    count_parameters,
+    evaluate,
+    train,
+)
 
 __all__ = [
     "VALIDATION_SHARE",

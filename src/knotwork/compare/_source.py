@@ -13,11 +13,9 @@ import pandas as pd
 from knotwork._checks import argument_error, check_choice, listed
 from knotwork._preparation.columns import Columns, ReadTable, Role
 from knotwork._preparation.targets import Labels, check_target
-from knotwork.datasets._files import check_columns, read_frame, target_labels
-from knotwork.datasets._table import draw_rows
-from knotwork.datasets._text import TextFormat
+from knotwork.datasets import TextFormat, check_columns, draw_rows, read_frame, target_labels
 from knotwork.errors import ColumnError
-from knotwork.knots._columns import TASKS, infer_task
+from knotwork.knots import TASKS, infer_task
 
 __all__ = ["Source", "read_source"]
 

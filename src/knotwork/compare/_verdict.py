@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from knotwork._preparation.members import PreparedTable
 from knotwork.compare._scoring import Scored
-from knotwork.encoders._methods import Encoding
-from knotwork.report._words import enumerate_words
+from knotwork.encoders import Encoding
+from knotwork.report import enumerate_words
 from knotwork.stats import compare_folds
 from knotwork.training import METRICS, TrainingConfig
 

@@ -23,8 +23,7 @@ from knotwork.datasets._storage import file_sha256
 from knotwork.datasets._table import Dataset, complete_rows
 from knotwork.datasets._text import COMPRESSIONS, TextFormat, check_expansion, name_columns, quoted_reason, read_text
 from knotwork.errors import ColumnError, ColumnTypeError, MissingPackageError
-from knotwork.knots import TASKS
-from knotwork.knots._columns import infer_task
+from knotwork.knots import TASKS, infer_task
 
 __all__ = ["READERS", "check_columns", "read_frame", "read_table", "target_labels"]
 

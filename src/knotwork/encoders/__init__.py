@@ -1,17 +1,28 @@
 """Encoders: scikit-learn transformers that turn numerical columns into blocks of columns."""
 
-from knotwork.encoders._choice import FEATURE_CANDIDATES, FeatureChoice, choose_per_feature
+from knotwork.encoders._base import Encoder, count_threads
+from knotwork.encoders._choice import FEATURE_CANDIDATES, FeatureChoice, choose_columns, choose_per_feature
 from knotwork.encoders._methods import (
     METHOD_TABLE,
     METHODS,
     PAPER_METHODS,
+    PER_FEATURE,
     Encoding,
     Method,
     PerFeatureEncoder,
+    check_method,
     make_encoder,
 )
-from knotwork.encoders._names import Embedding
-from knotwork.encoders._pairs import FoundPair, find_pairs
+from knotwork.encoders._names import Embedding, EncodingName
+from knotwork.encoders._pairs import (
+    FoundPair,
+    bin_codes,
+    find_pairs,
+    number_of_bins,
+    place_pairs,
+    rank_cells,
+    rank_pairs,
+)
 from knotwork.encoders._tensor import TensorSplineEncoder
 from knotwork.encoders._transformers import PeriodicEncoder, PiecewiseLinearEncoder, ScalarEncoder, SplineEncoder
 

@@ -40,14 +40,20 @@ from knotwork._tables import (
     read_numbers,
     refuse,
 )
-from knotwork.basis._base import EXTRAPOLATIONS, UNBOUNDED, FloatArray
-from knotwork.basis._compiled import encode_dense, encode_sparse
-from knotwork.basis._fitted import FittedBasis, FittedColumn, compiled_table
+from knotwork.basis import (
+    EXTRAPOLATIONS,
+    UNBOUNDED,
+    FittedBasis,
+    FittedColumn,
+    FloatArray,
+    compiled_table,
+    encode_dense,
+    encode_sparse,
+)
 from knotwork.encoders._clusters import find_cluster
 from knotwork.encoders._sketch import TableSketch
 from knotwork.errors import ArgumentError
-from knotwork.knots import TASKS, Column, Target
-from knotwork.knots._placements import describe
+from knotwork.knots import TASKS, Column, Target, describe
 
 __all__ = ["MISSING", "Encoder", "count_threads"]
 

@@ -10,9 +10,7 @@ import numpy.typing as npt
 from knotwork._checks import argument_error, type_error
 from knotwork._equals import at_most, by_size, first_largest
 from knotwork._tables import as_frame, check_weights, frame_names, read_numbers
-from knotwork.basis._base import FloatArray
-from knotwork.basis._compiled import encode_dense
-from knotwork.basis._fitted import FittedColumn, compiled_table
+from knotwork.basis import FittedColumn, FloatArray, compiled_table, encode_dense
 from knotwork.encoders._methods import Encoding
 from knotwork.knots import Column, Target
 

@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from knotwork._checks import argument_error, check_choice, check_int, listed, suggestion, type_error
-from knotwork.basis import FAMILIES
-from knotwork.basis._fitted import FittedColumn
+from knotwork.basis import FAMILIES, FittedColumn
 from knotwork.encoders._base import Encoder
 from knotwork.encoders._names import Embedding, EncodingName
 from knotwork.encoders._transformers import (
@@ -24,8 +23,7 @@ from knotwork.encoders._transformers import (
     check_period,
 )
 from knotwork.errors import ArgumentTypeError
-from knotwork.knots import PLACEMENTS, Column, Target
-from knotwork.knots._placements import placement_traits, resolve_placement
+from knotwork.knots import PLACEMENTS, Column, Target, placement_traits, resolve_placement
 
 __all__ = [
     "METHODS",

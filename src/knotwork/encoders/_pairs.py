@@ -14,12 +14,11 @@ from scipy.special import softmax
 from knotwork._checks import argument_error, check_int, listed, suggestion
 from knotwork._equals import by_size, whole
 from knotwork._tables import as_frame, check_weights, frame_names, read_numbers
-from knotwork.basis._base import FloatArray
+from knotwork.basis import FloatArray
 from knotwork.encoders._pairs_compiled import score_pairs
 from knotwork.encoders._transformers import SplineEncoder
 from knotwork.errors import ColumnError
-from knotwork.knots import Column, Target
-from knotwork.knots._placements import MOST_REPEATED
+from knotwork.knots import MOST_REPEATED, Column, Target
 
 __all__ = [
     "FoundPair",

@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from knotwork._numba import compiled
-from knotwork.basis._base import FloatArray
+from knotwork.basis import FloatArray
 
 __all__ = ["score_pairs"]
 

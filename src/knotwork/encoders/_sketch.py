@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from knotwork._checks import type_error
-from knotwork.basis._base import FloatArray
+from knotwork.basis import FloatArray
 from knotwork.errors import ColumnTypeError
 from knotwork.knots import Column, QuantileSketch
 

@@ -11,10 +11,7 @@ from scipy import sparse
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from knotwork._checks import argument_error, check_choice, check_int, type_error
-from knotwork.basis import row_product
-from knotwork.basis._base import FloatArray
-from knotwork.basis._compiled import encode_dense, encode_sparse
-from knotwork.basis._fitted import FittedColumn, compiled_table
+from knotwork.basis import FittedColumn, FloatArray, compiled_table, encode_dense, encode_sparse, row_product
 from knotwork.encoders._base import Encoder, count_threads
 from knotwork.encoders._clusters import find_cluster
 from knotwork.encoders._pairs import place_pairs, rank_pairs, too_few_columns

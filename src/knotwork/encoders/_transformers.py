@@ -7,12 +7,20 @@ import numpy as np
 import numpy.typing as npt
 
 from knotwork._checks import argument_error, check_bool, check_choice, check_int, type_error
-from knotwork.basis import FAMILIES, Family, PiecewiseLinear
-from knotwork.basis._base import EXTRAPOLATIONS, FloatArray, check_domain
-from knotwork.basis._fitted import FittedAffine, FittedBasis, FittedColumn, FittedPeriodic
+from knotwork.basis import (
+    EXTRAPOLATIONS,
+    FAMILIES,
+    Family,
+    FittedAffine,
+    FittedBasis,
+    FittedColumn,
+    FittedPeriodic,
+    FloatArray,
+    PiecewiseLinear,
+    check_domain,
+)
 from knotwork.encoders._base import Encoder
-from knotwork.knots import Column, Placement, Target, complete
-from knotwork.knots._placements import cart_thresholds, resolve_placement, separated
+from knotwork.knots import Column, Placement, Target, cart_thresholds, complete, resolve_placement, separated
 
 __all__ = [
     "SCALINGS",

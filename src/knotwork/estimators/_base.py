@@ -17,14 +17,12 @@ from knotwork.estimators._model import FittedModel
 from knotwork.estimators._parameters import hinted, nested_parameters, with_nested
 from knotwork.estimators._settings import FitSettings
 from knotwork.estimators._steps import Monitor, fit_model
-from knotwork.nn._backbones import Backbone
-from knotwork.training._config import TrainingConfig
-from knotwork.training._progress import Reporter
-from knotwork.training._results import Trained
+from knotwork.nn import Backbone
+from knotwork.training import Reporter, Trained, TrainingConfig
 
 if TYPE_CHECKING:  # explanations are loaded when they are asked for
     from knotwork.additive import Contributions
-    from knotwork.estimators._explanations import FeatureEffect, TableFunction
+    from knotwork.estimators.explanations import FeatureEffect, TableFunction
 
 __all__ = ["TabularEstimator", "fitted", "settings_of"]
 
@@ -341,7 +339,7 @@ class TabularEstimator(BaseEstimator):
         list of FeatureEffect
             With ``name``, ``values``, ``mean``, ``lines`` and ``outputs``.
         """
-        from knotwork.estimators._explanations import effects  # noqa: PLC0415 - only explanations need it
+        from knotwork.estimators.explanations import effects  # noqa: PLC0415 - only explanations need it
 
         return effects(self._fitted, X, columns, n_points=n_points)
 
@@ -371,7 +369,7 @@ class TabularEstimator(BaseEstimator):
             With ``names``, ``values`` of shape (n, n_columns), and ``baseline``: numbers, or probabilities of the
             second of two classes; with more classes, a last axis of classes.
         """
-        from knotwork.estimators._explanations import contributions  # noqa: PLC0415 - only explanations need it
+        from knotwork.estimators.explanations import contributions  # noqa: PLC0415 - only explanations need it
 
         return contributions(self._fitted, X, background, n_permutations=n_permutations, random_state=random_state)
 
@@ -389,7 +387,7 @@ class TabularEstimator(BaseEstimator):
             With ``matrix`` (numbers, and codes of categories), ``names`` of its columns, and ``function``, as in
             ``shap.Explainer(explained.function, explained.matrix, feature_names=explained.names)``.
         """
-        from knotwork.estimators._explanations import table_function  # noqa: PLC0415 - only explanations need it
+        from knotwork.estimators.explanations import table_function  # noqa: PLC0415 - only explanations need it
 
         return table_function(self._fitted, X)
 
@@ -408,7 +406,7 @@ class TabularEstimator(BaseEstimator):
         matplotlib.figure.Figure
             One panel for each column.
         """
-        from knotwork.estimators._explanations import plot_effects  # noqa: PLC0415 - only explanations need it
+        from knotwork.estimators.explanations import plot_effects  # noqa: PLC0415 - only explanations need it
 
         return plot_effects(self._fitted, X, columns)
 
@@ -420,7 +418,7 @@ class TabularEstimator(BaseEstimator):
         matplotlib.figure.Figure
             Two panels.
         """
-        from knotwork.estimators._explanations import plot_history  # noqa: PLC0415 - only explanations need it
+        from knotwork.estimators.explanations import plot_history  # noqa: PLC0415 - only explanations need it
 
         return plot_history(self._fitted)
 
@@ -428,7 +426,7 @@ class TabularEstimator(BaseEstimator):
         html: str = super()._repr_html_inner()
         if not self.__sklearn_is_fitted__():
             return html
-        from knotwork.estimators._explanations import column_pictures  # noqa: PLC0415 - only notebooks need it
+        from knotwork.estimators.explanations import column_pictures  # noqa: PLC0415 - only notebooks need it
 
         return html + pictures_html(column_pictures(self._fitted))
 

@@ -12,14 +12,19 @@ from scipy.special import softmax
 
 from knotwork._checks import argument_error
 from knotwork._preparation.columns import CodedTable, Columns
-from knotwork.encoders._methods import PER_FEATURE, Encoding
+from knotwork.encoders import PER_FEATURE, Encoding
 from knotwork.estimators._plans import FitPlan
-from knotwork.training._config import TrainingConfig
-from knotwork.training._job import mean_score, validation_scores
-from knotwork.training._members import Member, TrainingTable
-from knotwork.training._metrics import METRICS, Metric
-from knotwork.training._objective import Objective
-from knotwork.training._results import Trained
+from knotwork.training import (
+    METRICS,
+    Member,
+    Metric,
+    Objective,
+    Trained,
+    TrainingConfig,
+    TrainingTable,
+    mean_score,
+    validation_scores,
+)
 
 __all__ = [
     "SMALLEST", "Combination", "HeldOut", "Residuals", "ValidationRows", "bagged_weights", "combine_members",

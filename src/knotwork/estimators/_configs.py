@@ -10,7 +10,7 @@ from knotwork._checks import argument_error, check_bool, check_choice, type_erro
 from knotwork._preparation.columns import DATES
 from knotwork._preparation.members import MISSING
 from knotwork._preparation.validation import check_validation
-from knotwork.training._network import CATEGORIES
+from knotwork.training import CATEGORIES
 
 __all__ = ["ColumnConfig", "ValidationConfig"]
 

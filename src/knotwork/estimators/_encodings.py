@@ -6,7 +6,7 @@ from typing import Any
 
 from knotwork._checks import argument_error, check_choice, listed, type_error
 from knotwork._recommend import recommend
-from knotwork.encoders._methods import PER_FEATURE, Encoding
+from knotwork.encoders import PER_FEATURE, Encoding
 
 __all__ = ["CANDIDATES", "ENSEMBLE", "SEARCHES", "candidates_of", "check_search", "choose_encodings"]
 

@@ -15,7 +15,7 @@ from knotwork._preparation.targets import Labels
 from knotwork.estimators._base import TabularEstimator
 from knotwork.estimators._combination import SMALLEST, Residuals
 from knotwork.estimators._tasks import Classification
-from knotwork.training._objectives import OBJECTIVES
+from knotwork.training import OBJECTIVES
 
 __all__ = ["TabularClassifier", "TabularRegressor"]
 

@@ -12,9 +12,8 @@ from knotwork._preparation.members import add_indicators
 from knotwork.estimators._combination import shuffled_losses
 from knotwork.estimators._plans import Warm
 from knotwork.estimators._tasks import Calibration, Task, by_target, doubled
-from knotwork.nn._backbones import Backbone
-from knotwork.training._config import TrainingConfig
-from knotwork.training._results import Trained
+from knotwork.nn import Backbone
+from knotwork.training import Trained, TrainingConfig
 
 __all__ = ["FittedModel", "Held"]
 

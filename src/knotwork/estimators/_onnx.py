@@ -19,11 +19,8 @@ from knotwork.estimators._base import TabularEstimator
 from knotwork.estimators._combination import SMALLEST
 from knotwork.estimators._estimators import TabularClassifier, TabularRegressor
 from knotwork.estimators._onnx_encodings import encoded_blocks
-from knotwork.nn import OnnxGraph
-from knotwork.nn._graph import FLOAT, Array, as_numpy
-from knotwork.training._network import Network
-from knotwork.training._objective import Objective, column_units
-from knotwork.training._results import Piece
+from knotwork.nn import FLOAT, Array, OnnxGraph, as_numpy
+from knotwork.training import Network, Objective, Piece, output_units
 
 __all__ = ["export_onnx"]
 
@@ -206,7 +203,7 @@ def _member_outputs(
     outputs = graph("Cast", _run(graph, blocks, codes, network=network, member=member), to=DOUBLE)
     if objective.task == "classification":
         return outputs
-    shift, scale = (as_numpy(values[member]) for values in column_units(objective, (piece.shift, piece.scale)))
+    shift, scale = (as_numpy(values[member]) for values in output_units(objective, (piece.shift, piece.scale)))
     predictions = objective.to_onnx(graph, outputs, len(shift) // objective.n_outputs)
     return graph("Add", graph("Mul", predictions, scale), shift)
 

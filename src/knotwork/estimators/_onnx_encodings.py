@@ -5,14 +5,19 @@ import torch
 
 from knotwork._kernels.dense import bends_formula, bump_widths
 from knotwork._kernels.encoding import NORM_EPSILON, StackPart
-from knotwork.basis._families import FAMILIES, Functions
-from knotwork.basis._fitted import SMOOTH_LIMIT
-from knotwork.nn import OnnxGraph
-from knotwork.nn._embedding import FeatureEmbedding
-from knotwork.nn._graph import FLOAT, Array, as_numpy
-from knotwork.nn._interactions import PairEmbedding
-from knotwork.nn._stack import FARTHEST, WAVES, StackEncoding
-from knotwork.training._network import Network
+from knotwork.basis import FAMILIES, SMOOTH_LIMIT, Functions
+from knotwork.nn import (
+    FARTHEST,
+    FLOAT,
+    WAVES,
+    Array,
+    FeatureEmbedding,
+    OnnxGraph,
+    PairEmbedding,
+    StackEncoding,
+    as_numpy,
+)
+from knotwork.training import Network
 
 __all__ = ["encoded_blocks"]
 

@@ -11,12 +11,8 @@ from knotwork._checks import argument_error, listed, nearest, type_error
 from knotwork._tables import as_frame, is_stream
 from knotwork.errors import ArgumentError, ArgumentTypeError
 from knotwork.estimators._configs import ColumnConfig, ValidationConfig
-from knotwork.nn._backbones import BACKBONES, Backbone, make_backbone
-from knotwork.nn._interactions import InteractionConfig
-from knotwork.training._config import TrainingConfig
-from knotwork.training._objective import Objective
-from knotwork.training._objectives import OBJECTIVES, make_objective
-from knotwork.training._spread import is_cluster
+from knotwork.nn import BACKBONES, Backbone, InteractionConfig, make_backbone
+from knotwork.training import OBJECTIVES, Objective, TrainingConfig, is_cluster, make_objective
 
 __all__ = ["check_source", "hinted", "nested_parameters", "with_nested"]
 

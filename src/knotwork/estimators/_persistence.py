@@ -28,7 +28,7 @@ from knotwork._preparation.columns import Columns
 from knotwork._preparation.members import N_FLAGS
 from knotwork._preparation.targets import Labels
 from knotwork._preparation.validation import check_validation
-from knotwork.encoders._methods import METHOD_TABLE, Encoding
+from knotwork.encoders import METHOD_TABLE, Encoding
 from knotwork.errors import PersistenceError
 from knotwork.estimators._base import TabularEstimator
 from knotwork.estimators._combination import Residuals
@@ -53,14 +53,17 @@ from knotwork.estimators._saved_networks import (
     read_tensor,
 )
 from knotwork.estimators._tasks import Calibration, Classification, Regression, Task
-from knotwork.nn._backbones import BACKBONES
-from knotwork.training._config import TrainingConfig
-from knotwork.training._engine import resolve_device
-from knotwork.training._metrics import METRICS
-from knotwork.training._network import CATEGORIES
-from knotwork.training._objective import Objective
-from knotwork.training._objectives import objective_from_json
-from knotwork.training._results import History, Trained
+from knotwork.nn import BACKBONES
+from knotwork.training import (
+    CATEGORIES,
+    METRICS,
+    History,
+    Objective,
+    Trained,
+    TrainingConfig,
+    objective_from_json,
+    resolve_device,
+)
 
 __all__ = ["load", "save"]
 
@@ -149,10 +152,10 @@ def load(path: str | Path, *, device: Any = "auto") -> Any:
     torch_device = resolve_device(device)
     with open_model_file(path, "pt") as (content, file):
         if content.get("class") not in list(CLASSES):  # it may be anything, also without a hash
-            from knotwork.additive import _saving  # noqa: PLC0415 - networks do not wait for it
+            from knotwork import additive  # noqa: PLC0415 - networks do not wait for it
 
-            if content.get("class") in list(_saving.CLASSES):
-                return _saving.load(path)
+            if content.get("class") in list(additive.SAVED_CLASSES):
+                return additive.load(path)
         estimator = _estimator(path, content, file)
     pieces = [
         replace(piece, **{name: getattr(piece, name).to(torch_device) for name in ("network", "shift", "scale")})

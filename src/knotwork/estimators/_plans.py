@@ -8,17 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from knotwork._preparation.members import PreparedTable
-from knotwork.encoders._choice import FEATURE_CANDIDATES, FeatureChoice, choose_columns
-from knotwork.encoders._methods import PER_FEATURE, Encoding
+from knotwork.encoders import FEATURE_CANDIDATES, PER_FEATURE, Encoding, FeatureChoice, choose_columns
 from knotwork.estimators._encodings import CANDIDATES, candidates_of, choose_encodings
-from knotwork.knots._usual_range import to_usual_range
-from knotwork.nn._backbones import Backbone, MLPConfig, RealMLPConfig, ResNetConfig, TabMConfig
-from knotwork.nn._interactions import InteractionConfig
-from knotwork.training._config import TrainingConfig
-from knotwork.training._engine import network_products
-from knotwork.training._members import Member, TrainingTable
-from knotwork.training._objective import Objective
-from knotwork.training._results import History, Trained
+from knotwork.knots import to_usual_range
+from knotwork.nn import Backbone, InteractionConfig, MLPConfig, RealMLPConfig, ResNetConfig, TabMConfig
+from knotwork.training import History, Member, Objective, Trained, TrainingConfig, TrainingTable, network_products
 
 __all__ = [
     "EFFORTS", "FitPlan", "Recipe", "Warm", "choose_features", "effort_seconds", "plan_choice", "plan_effort",

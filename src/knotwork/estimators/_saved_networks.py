@@ -16,13 +16,10 @@ from torch import Tensor
 
 from knotwork._checks import argument_error, check_bool, check_choice, check_int, listed, type_error
 from knotwork._kernels.encoding import Layout, StackPart
-from knotwork.basis._families import TRAITS, Functions, FunctionTraits
-from knotwork.encoders._names import Embedding
-from knotwork.nn._backbones import BACKBONES, Backbone
-from knotwork.nn._interactions import InteractionConfig
-from knotwork.nn._stack import WAVES, StackEncoding, StackLayout
-from knotwork.training._network import Network
-from knotwork.training._results import Piece
+from knotwork.basis import TRAITS, Functions, FunctionTraits
+from knotwork.encoders import Embedding
+from knotwork.nn import BACKBONES, WAVES, Backbone, InteractionConfig, StackEncoding, StackLayout
+from knotwork.training import Network, Piece
 
 __all__ = [
     "MOST_LAYERS",

@@ -9,17 +9,13 @@ from sklearn.utils import check_random_state
 
 from knotwork._checks import argument_error, check_bool, check_choice, check_int, type_error
 from knotwork._preparation.columns import Columns
-from knotwork.encoders._methods import PER_FEATURE
-from knotwork.encoders._pairs import place_pairs
+from knotwork.encoders import PER_FEATURE, place_pairs
 from knotwork.estimators._configs import ColumnConfig, ValidationConfig
 from knotwork.estimators._encodings import check_search
 from knotwork.estimators._plans import EFFORTS, FitPlan, plan_choice, plan_effort, share_of_validation
 from knotwork.estimators._tasks import Task, make_task
-from knotwork.nn._backbones import Backbone, make_backbone
-from knotwork.nn._interactions import InteractionConfig
-from knotwork.training._config import TrainingConfig
-from knotwork.training._members import TrainingTable
-from knotwork.training._spread import device_type, is_cluster, resolve_devices
+from knotwork.nn import Backbone, InteractionConfig, make_backbone
+from knotwork.training import TrainingConfig, TrainingTable, device_type, is_cluster, resolve_devices
 
 __all__ = ["FitSettings"]
 

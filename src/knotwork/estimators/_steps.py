@@ -20,7 +20,7 @@ from knotwork._preparation.members import PreparedTable
 from knotwork._preparation.targets import target_name
 from knotwork._preparation.validation import Holdout, group_codes
 from knotwork._tables import is_stream
-from knotwork.encoders._choice import FeatureChoice
+from knotwork.encoders import FeatureChoice
 from knotwork.estimators._combination import Combination, combine_members
 from knotwork.estimators._encodings import ENSEMBLE
 from knotwork.estimators._model import FittedModel, Held
@@ -37,13 +37,23 @@ from knotwork.estimators._plans import (
 )
 from knotwork.estimators._settings import FitSettings
 from knotwork.estimators._tasks import Task
-from knotwork.training._config import TrainingConfig
-from knotwork.training._members import Member, TrainingTable
-from knotwork.training._objective import Objective
-from knotwork.training._objectives import ClassObjective
-from knotwork.training._progress import LOGGER, ProgressBar, Reporter, Reporters, log_epoch, shown_stage
-from knotwork.training._results import Trained
-from knotwork.training._spread import connected, is_cluster, train_spread
+from knotwork.training import (
+    LOGGER,
+    ClassObjective,
+    Member,
+    Objective,
+    ProgressBar,
+    Reporter,
+    Reporters,
+    Trained,
+    TrainingConfig,
+    TrainingTable,
+    connected,
+    is_cluster,
+    log_epoch,
+    shown_stage,
+    train_spread,
+)
 
 __all__ = ["Monitor", "Preparation", "combine", "fit_model", "prepare", "train"]
 

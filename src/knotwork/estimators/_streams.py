@@ -31,8 +31,7 @@ from knotwork.estimators._model import FittedModel
 from knotwork.estimators._settings import FitSettings
 from knotwork.estimators._steps import Preparation, check_given, check_smoothness, drawn_from, warn_of_few, with_members
 from knotwork.estimators._tasks import Classification, Task
-from knotwork.training._chunks import RowChunks, RowFormat
-from knotwork.training._members import TrainingTable, column_units
+from knotwork.training import RowChunks, RowFormat, TrainingTable, column_units
 
 __all__ = ["predicted_batches", "prepared_stream", "read_beside_target"]
 

@@ -19,9 +19,7 @@ from knotwork.estimators._combination import (
     temperature,
     tempered,
 )
-from knotwork.training._objective import Objective
-from knotwork.training._objectives import make_objective
-from knotwork.training._results import Trained
+from knotwork.training import Objective, Trained, make_objective
 
 __all__ = ["Calibration", "Classification", "Regression", "Task", "by_target", "doubled", "make_task"]
 

@@ -1,17 +1,26 @@
 """Placement of knots: at equal distances, at quantiles, or at the splits of trees."""
 
-from knotwork.knots._columns import TASKS, Column, Target
+from knotwork.knots._columns import TASKS, Column, Target, infer_task
 from knotwork.knots._placements import (
+    MOST_REPEATED,
     PLACEMENTS,
     CartPlacement,
     FixedPlacement,
     LightGBMPlacement,
     Placement,
     QuantilePlacement,
+    TreePlacement,
     UniformPlacement,
+    cart_thresholds,
     complete,
+    describe,
+    placement_traits,
+    resolve_placement,
+    select_spaced,
+    separated,
 )
 from knotwork.knots._sketch import QuantileSketch
+from knotwork.knots._usual_range import to_usual_range, usual_range, usual_range_of, without_outliers
 
 __all__ = [
     "PLACEMENTS",

@@ -11,7 +11,7 @@ from sklearn.utils.validation import column_or_1d
 from knotwork._checks import argument_error, check_choice
 from knotwork._numba import compiled
 from knotwork._tables import missing_mask
-from knotwork.basis._base import FloatArray, into_period
+from knotwork.basis import FloatArray, into_period
 from knotwork.errors import ArgumentError
 
 __all__ = ["TASKS", "Column", "Target", "column_domain", "infer_task"]

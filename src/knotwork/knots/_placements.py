@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from knotwork._checks import argument_error, listed, load_lightgbm
 from knotwork._equals import by_size, first_largest
-from knotwork.basis._base import MIN_GAP, FloatArray, binary_unit, check_knots
+from knotwork.basis import MIN_GAP, FloatArray, binary_unit, check_knots
 from knotwork.knots._columns import Column, Target
 from knotwork.knots._trees import grow_tree
 

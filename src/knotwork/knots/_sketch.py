@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from knotwork._checks import argument_error, check_int, type_error
-from knotwork.basis._base import FloatArray
+from knotwork.basis import FloatArray
 from knotwork.knots._columns import Column
 
 __all__ = ["QuantileSketch"]

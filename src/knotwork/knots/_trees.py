@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from knotwork._equals import EQUAL
 from knotwork._numba import compiled
-from knotwork.basis._base import FloatArray
+from knotwork.basis import FloatArray
 from knotwork.knots._columns import Column, Target
 
 __all__ = ["grow_tree"]

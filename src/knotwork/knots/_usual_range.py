@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from knotwork.basis._base import FloatArray
+from knotwork.basis import FloatArray
 from knotwork.knots._columns import Column
 
 __all__ = ["OUTLIERS", "OutlierRule", "to_usual_range", "usual_range", "usual_range_of", "without_outliers"]

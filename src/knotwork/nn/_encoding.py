@@ -20,8 +20,7 @@ from knotwork._kernels.encoding import (
     spacing_penalty,
     widths_from_logits,
 )
-from knotwork.basis import FAMILIES
-from knotwork.basis._families import TRAITS, Functions, family_name
+from knotwork.basis import FAMILIES, TRAITS, Functions, family_name
 from knotwork.nn._knot_encoding import KnotEncoding, scaled_knots, separated
 
 __all__ = ["PiecewiseLinearEncoding", "SplineEncoding", "scaled_knots_of"]

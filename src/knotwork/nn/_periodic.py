@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from knotwork._checks import argument_error, check_int
-from knotwork.basis._fitted import SMOOTH_LIMIT
+from knotwork.basis import SMOOTH_LIMIT
 
 __all__ = ["PeriodicEncoding", "periodic_rows", "smoothly_clipped"]
 

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from knotwork.basis._families import Functions
+from knotwork.basis import Functions
 from knotwork.nn._stack import StackEncoding
 
 __all__ = ["PENALISED", "bands_of", "difference_penalty", "differences", "penalty_gradient"]

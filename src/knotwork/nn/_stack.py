@@ -22,8 +22,7 @@ from knotwork._kernels.encoding import (
     logits_from_knots,
     widths_from_logits,
 )
-from knotwork.basis._families import FAMILIES, Functions, family_name
-from knotwork.basis._fitted import FittedAffine, FittedBasis, FittedColumn, FittedPeriodic
+from knotwork.basis import FAMILIES, FittedAffine, FittedBasis, FittedColumn, FittedPeriodic, Functions, family_name
 from knotwork.nn._knot_encoding import KnotEncoding, scaled_knots, separated
 from knotwork.nn._linear import make_draw
 from knotwork.nn._periodic import periodic_rows, smoothly_clipped

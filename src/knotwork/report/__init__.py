@@ -17,11 +17,12 @@ from knotwork.report._illustrations import (
     draw_fits,
     draw_scatter,
 )
-from knotwork.report._page import Picture, Section, save_figure
+from knotwork.report._page import Picture, Section, page_template, save_figure, shown_picture
 from knotwork.report._points import RankPair, draw_agreement
-from knotwork.report._style import DARK, LIGHT, Theme, clean_axes
+from knotwork.report._style import DARK, LIGHT, PHONE, Theme, clean_axes, method_colour, new_figure
 from knotwork.report._tables import Cell, ReportTable
 from knotwork.report._traces import Traces, load_traces
+from knotwork.report._words import describe_best, enumerate_words
 
 __all__ = [
     "DARK",

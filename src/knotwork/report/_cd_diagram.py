@@ -14,8 +14,7 @@ from matplotlib.textpath import text_to_path
 
 from knotwork._checks import argument_error, check_bool
 from knotwork.report._style import Theme, theme_of
-from knotwork.stats import cliques
-from knotwork.stats._scores import check_not_negative, read_numbers
+from knotwork.stats import check_not_negative, cliques, read_numbers
 
 __all__ = ["draw_cd_diagram"]
 

@@ -9,8 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator, NullLocator
 
-from knotwork.encoders import METHOD_TABLE
-from knotwork.encoders._names import EncodingName
+from knotwork.encoders import METHOD_TABLE, EncodingName
 from knotwork.report._aggregate import RankTable, file_name, in_order, name_size, of_size, sizes_of
 from knotwork.report._page import Picture
 from knotwork.report._points import Box, label_points

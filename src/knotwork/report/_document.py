@@ -27,9 +27,7 @@ from knotwork.report._page import Content, Picture, ReportFiles, Section, page_t
 from knotwork.report._style import DARK, LIGHT, method_colour
 from knotwork.report._tables import ReportTable
 from knotwork.report._traces import Traces, load_traces
-from knotwork.study import load_results
-from knotwork.study._provenance import with_known
-from knotwork.study._records import read_manifests
+from knotwork.study import load_results, read_manifests, with_known
 
 __all__ = ["load_plans", "load_records", "make_report", "report_folder"]
 

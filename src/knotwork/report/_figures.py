@@ -15,8 +15,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
-from knotwork.encoders import METHOD_TABLE
-from knotwork.encoders._names import EncodingName
+from knotwork.encoders import METHOD_TABLE, EncodingName
 from knotwork.report._aggregate import LEVEL, SCORES, RankTable, file_name, in_order, of_size, rank_table, sizes_of
 from knotwork.report._cd_diagram import draw_cd_diagram
 from knotwork.report._page import Picture

@@ -21,8 +21,7 @@ from matplotlib.patches import Patch
 from matplotlib.text import Text
 
 from knotwork.basis import FAMILIES
-from knotwork.encoders import METHOD_TABLE
-from knotwork.encoders._names import EncodingName
+from knotwork.encoders import METHOD_TABLE, EncodingName
 from knotwork.knots import PLACEMENTS
 
 __all__ = [

@@ -10,7 +10,7 @@ from knotwork.datasets import DATASETS
 from knotwork.report._aggregate import LEVEL, SCORES, RankTable
 from knotwork.report._tables import Cell, ReportTable, format_number, format_span
 from knotwork.stats import problem_correlation
-from knotwork.study._provenance import PROVENANCE
+from knotwork.study import PROVENANCE
 
 __all__ = [
     "Failure",

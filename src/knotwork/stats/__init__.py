@@ -18,7 +18,7 @@ from knotwork.stats._ranking import (
     ranks,
 )
 from knotwork.stats._resampling import CorrelationInterval, RankIntervals, bootstrap_ranks, spearman
-from knotwork.stats._scores import complete_problems
+from knotwork.stats._scores import check_not_negative, complete_problems, read_numbers
 
 __all__ = [
     "CorrelationInterval",

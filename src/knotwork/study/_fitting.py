@@ -12,12 +12,9 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from knotwork._preparation.members import Fitted, PreparedTable, Split, fit_column, joined
-from knotwork.basis._fitted import FittedColumn, fitted_from_json, fitted_to_json
-from knotwork.encoders import Encoding
-from knotwork.encoders._base import count_threads
-from knotwork.encoders._choice import choose_columns
-from knotwork.knots import Target
-from knotwork.knots._placements import placement_traits
+from knotwork.basis import FittedColumn, fitted_from_json, fitted_to_json
+from knotwork.encoders import Encoding, choose_columns, count_threads
+from knotwork.knots import Target, placement_traits
 from knotwork.nn import InteractionConfig
 from knotwork.study._data import StudyData
 from knotwork.study._folder import write_bytes

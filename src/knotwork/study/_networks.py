@@ -5,10 +5,8 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
-from knotwork.encoders import FEATURE_CANDIDATES, METHOD_TABLE, Encoding
-from knotwork.encoders._methods import PER_FEATURE
-from knotwork.encoders._names import EncodingName
-from knotwork.knots._placements import placement_traits
+from knotwork.encoders import FEATURE_CANDIDATES, METHOD_TABLE, PER_FEATURE, Encoding, EncodingName
+from knotwork.knots import placement_traits
 from knotwork.study._data import DataIdentity
 from knotwork.study._plan import DEFAULT_BINS, BackboneChoice, Plan
 

@@ -13,13 +13,10 @@ from typing import Any, ClassVar
 from knotwork._checks import argument_error, check_bool, check_choice, check_int, listed, type_error
 from knotwork._preparation.members import SPLITS
 from knotwork.datasets import KEYS
-from knotwork.encoders import METHOD_TABLE, Encoding
-from knotwork.encoders._methods import check_method
-from knotwork.knots import PLACEMENTS, TASKS
-from knotwork.knots._placements import resolve_placement
+from knotwork.encoders import METHOD_TABLE, Encoding, check_method
+from knotwork.knots import PLACEMENTS, TASKS, resolve_placement
 from knotwork.nn import BACKBONES, Backbone, InteractionConfig, make_backbone
-from knotwork.training import TrainingConfig
-from knotwork.training._network import CATEGORIES
+from knotwork.training import CATEGORIES, TrainingConfig
 
 __all__ = ["DEFAULT_BINS", "PLANS", "BackboneChoice", "LinearConfig", "Plan", "TableFile", "Variant", "load_plan"]
 

@@ -16,7 +16,7 @@ from knotwork.study._provenance import origin
 from knotwork.study._traces import Result
 from knotwork.study._trainer import failure
 from knotwork.study._worker import DATA_ERRORS, Prepared, UnitOutcome, Worker, train_networks
-from knotwork.training._spread import MAX_RETRIES, connected
+from knotwork.training import MAX_RETRIES, connected
 
 __all__ = ["RayCluster", "connected"]
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from knotwork._checks import check_bool, check_choice, check_int, type_error
-from knotwork.basis._base import FloatArray
+from knotwork.basis import FloatArray
 from knotwork.study._data import DataIdentity
 from knotwork.study._fitting import wanted_by
 from knotwork.study._folder import remove_leftovers
@@ -21,9 +21,7 @@ from knotwork.study._plan import Plan, load_plan
 from knotwork.study._records import CONSOLIDATED, consolidate, inspect_manifests, manifest_paths, write_manifest
 from knotwork.study._traces import TRACES
 from knotwork.study._worker import DATA_ERRORS, POLL, Progress, UnitOutcome, Worker
-from knotwork.training import EpochReport
-from knotwork.training._engine import resolve_device
-from knotwork.training._progress import Reporter
+from knotwork.training import EpochReport, Reporter, resolve_device
 
 __all__ = ["RunSummary", "prepare_plan", "run"]
 

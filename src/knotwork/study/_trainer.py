@@ -14,8 +14,7 @@ from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from knotwork._preparation.members import Fitted, PreparedTable, Split
-from knotwork.basis._compiled import encode_dense
-from knotwork.basis._fitted import compiled_table
+from knotwork.basis import compiled_table, encode_dense
 from knotwork.nn import Backbone
 from knotwork.study._data import StudyData
 from knotwork.study._fitting import Wanted, wanted_by
@@ -23,11 +22,17 @@ from knotwork.study._networks import KNOT_SETTINGS, NetworkSpec, stack_id
 from knotwork.study._plan import LinearConfig, Plan
 from knotwork.study._provenance import origin, precision_of
 from knotwork.study._traces import Result
-from knotwork.training import METRICS, Member, Trained, TrainingTable, train
-from knotwork.training._engine import resolve_device
-from knotwork.training._metrics import evaluate
-from knotwork.training._network import count_parameters
-from knotwork.training._progress import Reporter
+from knotwork.training import (
+    METRICS,
+    Member,
+    Reporter,
+    Trained,
+    TrainingTable,
+    count_parameters,
+    evaluate,
+    resolve_device,
+    train,
+)
 
 __all__ = ["UnitTrainer", "failure", "knot_shifts"]
 

@@ -33,8 +33,7 @@ from knotwork.study._records import (
 from knotwork.study._traces import Result
 from knotwork.study._trainer import UnitTrainer
 from knotwork.study._worker import DATA_ERRORS, Progress
-from knotwork.training import METRICS
-from knotwork.training._engine import resolve_device
+from knotwork.training import METRICS, resolve_device
 
 __all__ = ["VERDICTS", "Verification", "verify"]
 

@@ -19,7 +19,7 @@ from knotwork.study._provenance import origin
 from knotwork.study._records import RecordIndex, write_records
 from knotwork.study._traces import Result, write_traces
 from knotwork.study._trainer import UnitTrainer
-from knotwork.training._progress import Reporter
+from knotwork.training import Reporter
 
 __all__ = ["DATA_ERRORS", "POLL", "Prepared", "UnitOutcome", "Worker", "train_networks"]
 

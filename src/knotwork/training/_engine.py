@@ -17,10 +17,9 @@ from torch import Tensor
 
 from knotwork._checks import argument_error
 from knotwork._kernels.dispatch import HAS_TRITON
-from knotwork.basis._families import Functions
-from knotwork.encoders._names import Embedding
-from knotwork.nn._backbones import Backbone
-from knotwork.nn._stack import WAVES, kind_of
+from knotwork.basis import Functions
+from knotwork.encoders import Embedding
+from knotwork.nn import WAVES, Backbone, kind_of
 from knotwork.training._chunks import ChunkLoader, as_streamed
 from knotwork.training._config import TrainingConfig
 from knotwork.training._job import StackJob

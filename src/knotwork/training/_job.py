@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from knotwork._kernels.fixed_order import fixed_order
-from knotwork.nn._backbones import Backbone
+from knotwork.nn import Backbone
 from knotwork.training._config import TrainingConfig
 from knotwork.training._members import DeviceTable, TrainingTable
 from knotwork.training._metrics import METRICS, Metric

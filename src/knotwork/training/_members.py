@@ -10,13 +10,10 @@ import torch
 from torch import Tensor
 
 from knotwork._checks import argument_error, check_choice
-from knotwork.basis._fitted import FittedColumn
-from knotwork.encoders._names import Embedding
-from knotwork.knots import TASKS
-from knotwork.knots._usual_range import usual_range
-from knotwork.nn._backbones import Backbone
-from knotwork.nn._interactions import InteractionConfig
-from knotwork.nn._stack import kind_of
+from knotwork.basis import FittedColumn
+from knotwork.encoders import Embedding
+from knotwork.knots import TASKS, usual_range
+from knotwork.nn import Backbone, InteractionConfig, kind_of
 from knotwork.training._chunks import RowChunks
 from knotwork.training._config import TrainingConfig
 from knotwork.training._objective import Objective

@@ -14,14 +14,25 @@ from torch import Tensor, nn
 from knotwork._checks import check_choice
 from knotwork._kernels.dropout import Noise
 from knotwork._kernels.fixed_order import fixed_order
-from knotwork.encoders._names import Embedding
+from knotwork.encoders import Embedding
 from knotwork.knots import TASKS
-from knotwork.nn._backbones import Backbone
-from knotwork.nn._embedding import FeatureEmbedding
-from knotwork.nn._interactions import PAIR_STREAM, InteractionConfig, PairEmbedding, spread_values
-from knotwork.nn._linear import Uniform, first_places, initialise, left_empty, look_up, make_draw
-from knotwork.nn._stack import StackEncoding, StackLayout
-from knotwork.nn._tabm import mean_prediction
+from knotwork.nn import (
+    PAIR_STREAM,
+    Backbone,
+    FeatureEmbedding,
+    InteractionConfig,
+    PairEmbedding,
+    StackEncoding,
+    StackLayout,
+    Uniform,
+    first_places,
+    initialise,
+    left_empty,
+    look_up,
+    make_draw,
+    mean_prediction,
+    spread_values,
+)
 from knotwork.training._members import Member, TrainingTable, column_units
 from knotwork.training._threads import side_by_side
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from knotwork.nn import OnnxGraph
 from knotwork.training._metrics import METRICS, Metric, row_metric
 
-__all__ = ["Objective", "Units", "all_predictions", "by_target", "column_units", "score_units", "target_units"]
+__all__ = ["Objective", "Units", "all_predictions", "by_target", "output_units", "score_units", "target_units"]
 
 MEAN_DEVIATION = math.sqrt(math.pi / 2)
 """Standard deviation of a normal variable divided by its mean absolute deviation."""
@@ -178,7 +178,7 @@ class Objective(ABC):
         return {"name": self.name, "settings": plain}
 
 
-def column_units(objective: Objective, units: Units) -> Units:
+def output_units(objective: Objective, units: Units) -> Units:
     """Return origin and size of each prediction, of shape (n_members, n_predictions), from those of the targets."""
     shift, scale = (values.view(len(values), -1, 1) for values in units)
     located = torch.tensor(objective.located, dtype=shift.dtype, device=shift.device)

@@ -7,8 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from knotwork.nn._backbones import Backbone
-from knotwork.nn._smoothness import bands_of, penalty_gradient
+from knotwork.nn import Backbone, bands_of, penalty_gradient
 from knotwork.training._config import TrainingConfig
 from knotwork.training._members import Member
 from knotwork.training._network import Network, block_weights

@@ -10,11 +10,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from knotwork.basis._fitted import FittedBasis, FittedColumn
-from knotwork.nn._backbones import Backbone
+from knotwork.basis import FittedBasis, FittedColumn
+from knotwork.nn import Backbone
 from knotwork.training._members import Member, in_units, padded
 from knotwork.training._network import Network, moved, predict_stack, take_members
-from knotwork.training._objective import Objective, all_predictions, column_units, score_units
+from knotwork.training._objective import Objective, all_predictions, output_units, score_units
 from knotwork.training._stack import TrainingStack
 from knotwork.training._threads import cpu_threads
 
@@ -295,7 +295,7 @@ class Trained:
                 outputs = predict_stack(piece.network, *inputs, n_threads=n_threads, counts=counts).double()
             if self.objective.task == "regression":
                 n_targets = 1 if piece.shift.dim() == 1 else piece.shift.shape[1]
-                shift, scale = column_units(self.objective, (piece.shift, piece.scale))
+                shift, scale = output_units(self.objective, (piece.shift, piece.scale))
                 outputs = all_predictions(self.objective, outputs, n_targets) * scale[:, None] + shift[:, None]
                 outputs = outputs.clamp(-LARGEST, LARGEST)
             for place, member_rows, values in zip(piece.places, piece_rows, outputs.cpu().numpy(), strict=True):

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from knotwork._checks import argument_error, check_choice, check_installed
-from knotwork.nn._backbones import Backbone
+from knotwork.nn import Backbone
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import matrix_precision, plan_stacks, resolve_device, train, training_costs
 from knotwork.training._members import Member, TrainingTable

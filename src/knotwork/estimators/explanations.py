@@ -17,9 +17,8 @@ from knotwork._checks import argument_error, check_int, listed, suggestion
 from knotwork._pictures import ColumnPicture, count_values, panels, picture_fitted
 from knotwork._preparation.columns import CodedTable, Span
 from knotwork.additive import Contributions
-from knotwork.basis import make_basis
-from knotwork.basis._fitted import FittedBasis
-from knotwork.encoders._methods import Encoding
+from knotwork.basis import FittedBasis, make_basis
+from knotwork.encoders import Encoding
 
 if TYPE_CHECKING:
     from knotwork.estimators._model import FittedModel
