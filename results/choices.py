@@ -265,7 +265,7 @@ def verdict(data: Benchmark) -> str:
         {percent(of_all.median)} ({percent(of_all.low)} to {percent(of_all.high)}) beside the single encoding that the
         other tables choose (most often {common[0]}, {common[1]} times), and {percent(of_each.median)}
         ({percent(of_each.low)} to {percent(of_each.high)}) beside the one that is chosen for each table and fold by
-        training all {len(singles(data.scores.error.columns))} of them. `encoding="per-feature"` has the rule
+        training all {len(singles(data.scores.error.columns))} of them. `search="per-feature"` has the rule
         `{RULE}`: {percent(usual.median)} ({percent(usual.low)} to {percent(usual.high)}) beside the
         former. Of the candidates that were preferred with the rule `two-errors`, {firsts(means)} has the best
         validation scores; with `{RULE}` only {FEATURE_CANDIDATES[0]} was tried."""

@@ -106,5 +106,5 @@ def test_files_are_read_as_their_batches_are(tmp_path, kind):
 def test_files_of_other_types_are_named(tmp_path):
     for number, values in enumerate((np.arange(5.0), ["a"] * 5)):
         pq.write_table(pa.table({"a": values}), tmp_path / f"{number}.parquet")
-    with pytest.raises(ColumnTypeError, match="X could not be read.*one type in all"):
+    with pytest.raises(ColumnTypeError, match="X could not be read.*the same type in all"):
         kw.SplineEncoder(size=8).fit(ds.dataset(tmp_path))

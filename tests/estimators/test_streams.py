@@ -221,7 +221,7 @@ def changed(column, value, row=4000):
         (Frames(TABLE), ["target", "target"], {}, "y must name distinct columns"),
         (Frames(TABLE), True, {}, "y must be the name of a column"),
         ([TABLE[["target"]]], "target", {}, "must have a column besides 'target'"),
-        ([TABLE, TABLE.drop(columns="town")], "target", {}, "In batch 2.*lacks 'town'. Add"),
+        ([TABLE, TABLE.drop(columns="town")], "target", {}, "In batch 2.*does not have 'town'. Add"),
         ([TABLE, pl.from_pandas(TABLE)], "target", {}, "one library, but has pandas and polars"),
         ([pl.from_pandas(TABLE), pl.from_pandas(TABLE.assign(a="x"))], "target", {}, "column 'a' must have one type"),
         ([dict(TABLE)], "target", {}, "X must yield tables, got X='dict'"),

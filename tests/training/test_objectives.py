@@ -16,7 +16,7 @@ from knotwork.errors import ArgumentError, ArgumentTypeError, ColumnError
 from knotwork.training import OBJECTIVES, Objective, TrainingConfig, train
 from knotwork.training._job import validation_scores
 from knotwork.training._members import TrainingTable
-from knotwork.training._objective import all_predictions, column_units, target_units
+from knotwork.training._objective import all_predictions, output_units, target_units
 from knotwork.training._objectives import (
     USUAL,
     Custom,
@@ -118,7 +118,7 @@ def test_each_of_several_targets_has_its_units_and_score():
     counts, squared = torch.tensor([30]), USUAL["regression"]
     shift, scale = target_units(squared, both, counts)
     np.testing.assert_allclose(scale[0], [one.std(correction=0), 100 * other.std(correction=0)])
-    columns = column_units(Gaussian(), (shift, scale))
+    columns = output_units(Gaussian(), (shift, scale))
     np.testing.assert_allclose(columns[0][0], [shift[0, 0], 0.0, shift[0, 1], 0.0])
     scores = validation_scores(TrainingConfig(), squared, torch.zeros(1, 30, 2), both)
     expected = 0.5 * (one.square().mean().sqrt() + 100 * other.square().mean().sqrt())
