@@ -16,8 +16,8 @@ from knotwork.estimators._onnx_encodings import _rows
 from knotwork.nn import Backbone, OnnxGraph
 from knotwork.nn._backbones import BACKBONES as BUILDERS
 from knotwork.nn._backbones import MLPConfig
+from knotwork.nn._flat import MLP
 from knotwork.nn._linear import Linear, initialise, member_seeds
-from knotwork.nn._mlp import MLP
 from knotwork.training import Objective
 from tests.estimators.saved_cases import (
     BACKBONES,

@@ -21,10 +21,8 @@ from knotwork._kernels.encoding import Knots, StackPart, encode
 from knotwork._kernels.fixed_order import fixed_order, look_up
 from knotwork.basis._families import Functions
 from knotwork.nn._encoding import SplineEncoding
+from knotwork.nn._flat import MLP, RealMLP, ResNet
 from knotwork.nn._ft_transformer import FTTransformer
-from knotwork.nn._mlp import MLP
-from knotwork.nn._realmlp import RealMLP
-from knotwork.nn._resnet import ResNet
 
 WAYS = ("forward", "backward")
 

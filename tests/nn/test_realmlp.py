@@ -6,8 +6,8 @@ import torch
 
 from knotwork import nn as knn
 from knotwork.errors import ArgumentError
+from knotwork.nn._flat import NormalLinear
 from knotwork.nn._linear import make_draw, normal
-from knotwork.nn._realmlp import NormalLinear
 
 SELU = 1.0507009873554805, 1.6732632423543772
 FORMULAS = {

@@ -6,7 +6,7 @@ import torch
 
 from knotwork import nn as knn
 from knotwork.errors import ArgumentError
-from knotwork.nn._tabm import mean_prediction
+from knotwork.nn._flat import mean_prediction
 
 
 def seeds(n_members):

@@ -17,6 +17,7 @@ from knotwork.nn._backbones import (
 from knotwork.nn._embedding import FeatureEmbedding
 from knotwork.nn._encoded_linear import EncodedLinear
 from knotwork.nn._encoding import PiecewiseLinearEncoding, SplineEncoding
+from knotwork.nn._flat import MLP, RealMLP, ResNet, TabM, mean_prediction
 from knotwork.nn._ft_transformer import FTTransformer
 from knotwork.nn._graph import FLOAT, Array, OnnxGraph, as_numpy
 from knotwork.nn._interactions import PAIR_STREAM, InteractionConfig, PairEmbedding, TensorSplineEncoding, spread_values
@@ -32,13 +33,9 @@ from knotwork.nn._linear import (
     make_draw,
     member_seeds,
 )
-from knotwork.nn._mlp import MLP
 from knotwork.nn._periodic import PeriodicEncoding
-from knotwork.nn._realmlp import RealMLP
-from knotwork.nn._resnet import ResNet
 from knotwork.nn._smoothness import bands_of, penalty_gradient
 from knotwork.nn._stack import FARTHEST, WAVES, StackEncoding, StackLayout, kind_of
-from knotwork.nn._tabm import TabM, mean_prediction
 
 __all__ = [
     "BACKBONES",

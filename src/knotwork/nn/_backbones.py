@@ -9,11 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from knotwork._checks import argument_error, check_choice, listed, type_error
+from knotwork.nn._flat import MLP, RealMLP, ResNet, TabM
 from knotwork.nn._ft_transformer import FTTransformer
-from knotwork.nn._mlp import MLP
-from knotwork.nn._realmlp import RealMLP
-from knotwork.nn._resnet import ResNet
-from knotwork.nn._tabm import TabM
 
 __all__ = [
     "BACKBONES", "Backbone", "FTTransformerConfig", "MLPConfig", "RealMLPConfig", "ResNetConfig", "TabMConfig",
@@ -132,31 +129,42 @@ class Backbone(ABC):
         return True
 
 
-@final
 @dataclass(frozen=True)
-class MLPConfig(Backbone):
-    """A multilayer perceptron; parameters as in `knotwork.nn.MLP`, with a smaller dropout by default.
+class FlatBackbone(Backbone):
+    """Configuration of a `network` whose inputs form one row, with the settings of its constructor as fields."""
 
-    On the tables of `benchmarks/defaults.py` a dropout of 0.15 predicts better than the 0.3 of ``MLPConfig.paper()``.
-    """
-
-    name: ClassVar[str] = "mlp"
-    precision: ClassVar[str] = "tf32"
-    has_fixed_order: ClassVar[bool] = True
-    widths: tuple[int, ...] = (256, 128, 64)
-    dropout: float = 0.15
+    network: ClassVar[type[Any]]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "widths", tuple(self.widths))
+        if "widths" in vars(self):
+            object.__setattr__(self, "widths", tuple(vars(self)["widths"]))
         with torch.device("meta"):  # checks the settings without allocating memory
-            MLP(1, 1, **asdict(self))
+            self.network(1, 1, **asdict(self))
 
     def build(
         self, sizes: Sequence[int], n_extra: int, cardinalities: Sequence[int], d_out: int, *, n_members: int
     ) -> nn.Module:
         """Return the network."""
         blocks = len(sizes), max(sizes, default=0)
-        return MLP(blocks[0] * blocks[1] + n_extra, d_out, **asdict(self), n_members=n_members, blocks=blocks)
+        d_in, settings = blocks[0] * blocks[1] + n_extra, asdict(self)
+        network: nn.Module = self.network(d_in, d_out, **settings, n_members=n_members, blocks=blocks)
+        return network
+
+
+@final
+@dataclass(frozen=True)
+class MLPConfig(FlatBackbone):
+    """A multilayer perceptron; parameters as in `knotwork.nn.MLP`, with a smaller dropout by default.
+
+    On the tables of `benchmarks/defaults.py` a dropout of 0.15 predicts better than the 0.3 of ``MLPConfig.paper()``.
+    """
+
+    name: ClassVar[str] = "mlp"
+    network: ClassVar[type[Any]] = MLP
+    precision: ClassVar[str] = "tf32"
+    has_fixed_order: ClassVar[bool] = True
+    widths: tuple[int, ...] = (256, 128, 64)
+    dropout: float = 0.15
 
     def activations(self, sizes: Sequence[int], n_categorical: int) -> int:
         """Return the approximate number of values per row kept for the gradient."""
@@ -170,27 +178,17 @@ class MLPConfig(Backbone):
 
 @final
 @dataclass(frozen=True)
-class ResNetConfig(Backbone):
+class ResNetConfig(FlatBackbone):
     """A residual network; parameters as in `knotwork.nn.ResNet`."""
 
     name: ClassVar[str] = "resnet"
+    network: ClassVar[type[Any]] = ResNet
     has_fixed_order: ClassVar[bool] = True
     advice: ClassVar[str] = "resnet"
     width: int = 256
     n_blocks: int = 3
     hidden: int = 512
     dropout: float = 0.3
-
-    def __post_init__(self) -> None:
-        with torch.device("meta"):
-            ResNet(1, 1, **asdict(self))
-
-    def build(
-        self, sizes: Sequence[int], n_extra: int, cardinalities: Sequence[int], d_out: int, *, n_members: int
-    ) -> nn.Module:
-        """Return the network."""
-        blocks = len(sizes), max(sizes, default=0)
-        return ResNet(blocks[0] * blocks[1] + n_extra, d_out, **asdict(self), n_members=n_members, blocks=blocks)
 
     def activations(self, sizes: Sequence[int], n_categorical: int) -> int:
         """Return the approximate number of values per row kept for the gradient."""
@@ -249,27 +247,16 @@ class FTTransformerConfig(Backbone):
 
 @final
 @dataclass(frozen=True)
-class TabMConfig(Backbone):
+class TabMConfig(FlatBackbone):
     """Many predictions of one multilayer perceptron; parameters as in `knotwork.nn.TabM`."""
 
     name: ClassVar[str] = "tabm"
+    network: ClassVar[type[Any]] = TabM
     precision: ClassVar[str] = "tf32"
     undecayed: ClassVar[tuple[str, ...]] = ("adapters",)
     widths: tuple[int, ...] = (512, 512, 512)
     n_predictions: int = 32
     dropout: float = 0.1
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "widths", tuple(self.widths))
-        with torch.device("meta"):
-            TabM(1, 1, **asdict(self))
-
-    def build(
-        self, sizes: Sequence[int], n_extra: int, cardinalities: Sequence[int], d_out: int, *, n_members: int
-    ) -> nn.Module:
-        """Return the network."""
-        blocks = len(sizes), max(sizes, default=0)
-        return TabM(blocks[0] * blocks[1] + n_extra, d_out, **asdict(self), n_members=n_members, blocks=blocks)
 
     def activations(self, sizes: Sequence[int], n_categorical: int) -> int:
         """Return the approximate number of values per row kept for the gradient."""
@@ -283,13 +270,14 @@ class TabMConfig(Backbone):
 
 @final
 @dataclass(frozen=True)
-class RealMLPConfig(Backbone):
+class RealMLPConfig(FlatBackbone):
     """A multilayer perceptron as in RealMLP; parameters as in `knotwork.nn.RealMLP`.
 
     `training` returns the settings of RealMLP with tuned defaults: large learning rates in four cycles.
     """
 
     name: ClassVar[str] = "realmlp"
+    network: ClassVar[type[Any]] = RealMLP
     precision: ClassVar[str] = "tf32"
     undecayed: ClassVar[tuple[str, ...]] = ("bias",)
     starts_from_rows: ClassVar[bool] = True
@@ -299,18 +287,6 @@ class RealMLPConfig(Backbone):
     widths: tuple[int, ...] = (256, 256, 256)
     activation: str = "auto"
     dropout: float = 0.15
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "widths", tuple(self.widths))
-        with torch.device("meta"):
-            RealMLP(1, 1, **asdict(self))
-
-    def build(
-        self, sizes: Sequence[int], n_extra: int, cardinalities: Sequence[int], d_out: int, *, n_members: int
-    ) -> nn.Module:
-        """Return the network."""
-        blocks = len(sizes), max(sizes, default=0)
-        return RealMLP(blocks[0] * blocks[1] + n_extra, d_out, **asdict(self), n_members=n_members, blocks=blocks)
 
     def activations(self, sizes: Sequence[int], n_categorical: int) -> int:
         """Return the approximate number of values per row kept for the gradient."""

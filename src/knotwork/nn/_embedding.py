@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from knotwork._checks import argument_error, check_bool, check_int
 from knotwork._kernels.fixed_order import product
-from knotwork.nn._linear import Draw, Initial, flat_rows, initialise, member_seeds
+from knotwork.nn._linear import Draw, Initial, draw_columns, flat_rows, initialise, member_seeds
 
 __all__ = ["FeatureEmbedding"]
 
@@ -68,10 +68,8 @@ class FeatureEmbedding(Initial):
     def start(self, draw: Draw) -> None:
         """Draw bias and weights, in the order of columns within blocks: they do not depend on padding."""
         bound = self.fan_in.clamp(min=1.0).rsqrt()[..., None]
-        n_members, n_features, size, width = self.weight.shape
         self.bias.copy_(bound * draw(math.prod(self.bias.shape[1:])).view_as(self.bias))
-        columns = draw(size * n_features * width).view(n_members, size, n_features, width)
-        self.weight.copy_(bound[..., None] * columns.transpose(1, 2))
+        self.weight.copy_(bound[..., None] * draw_columns(draw, self.weight.shape))
 
     def forward(self, blocks: Tensor) -> Tensor:
         """Map blocks of shape (..., n_features, size) to (..., n_features, width)."""

@@ -21,6 +21,7 @@ from knotwork.nn._linear import (
     Linear,
     Uniform,
     check_dropout,
+    draw_columns,
     first_places,
     flat_rows,
     initialise,
@@ -84,11 +85,9 @@ class Tokenizer(Initial):
 
     def start(self, draw: Draw) -> None:
         """Draw the vectors; those of a block do not depend on its padding."""
-        n_members, n_features, size, d_token = self.weight.shape
         for parameter in (self.cls, self.bias):
             parameter.copy_(self.bound * draw(math.prod(parameter.shape[1:])).view_as(parameter))
-        columns = draw(size * n_features * d_token).view(n_members, size, n_features, d_token)
-        self.weight.copy_(self.bound * columns.transpose(1, 2))
+        self.weight.copy_(self.bound * draw_columns(draw, self.weight.shape))
 
     def forward(self, blocks: Tensor, codes: Tensor | None, dtype: torch.dtype) -> Tensor:
         """Return tokens of shape (n_members, batch, n_tokens, d_token)."""

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from knotwork._checks import argument_error, check_int, type_error
 from knotwork.nn._encoding import SplineEncoding, scaled_knots_of
-from knotwork.nn._linear import Draw, Initial, flat_rows, initialise, make_draw, member_seeds, normal
+from knotwork.nn._linear import Draw, Initial, draw_columns, flat_rows, initialise, make_draw, member_seeds, normal
 
 __all__ = ["InteractionConfig", "PairEmbedding", "TensorSplineEncoding"]
 
@@ -163,10 +163,8 @@ class PairEmbedding(Initial):
 
     def start(self, draw: Draw) -> None:
         """Draw biases and weights, in the order of columns within blocks: they do not depend on padding."""
-        n_members, n_factors, size, n_outputs = self.weight.shape
-        self.bias.copy_(draw(n_factors * n_outputs).view_as(self.bias))
-        columns = draw(size * n_factors * n_outputs).view(n_members, size, n_factors, n_outputs)
-        self.weight.copy_(columns.transpose(1, 2))
+        self.bias.copy_(draw(math.prod(self.bias.shape[1:])).view_as(self.bias))
+        self.weight.copy_(draw_columns(draw, self.weight.shape))
 
     @torch.no_grad()
     def start_from(self, blocks: Tensor, draw: Draw, *, fastest: Sequence[float] = (FASTEST,)) -> None:

@@ -24,6 +24,8 @@ __all__ = [
     "Linear",
     "Uniform",
     "check_dropout",
+    "draw_columns",
+    "draw_rows",
     "first_places",
     "flat_rows",
     "initialise",
@@ -105,13 +107,9 @@ class Linear(Initial):
     def start(self, draw: Draw) -> None:
         """Draw bias and weight."""
         bound = self.fan_in.clamp(min=1.0).rsqrt()[:, None]
-        n_members, d_in, d_out = self.weight.shape
-        n_features, size = self.blocks
         if self.bias is not None:
-            self.bias.copy_(bound * draw(d_out))
-        rest = draw((d_in - n_features * size) * d_out).view(n_members, -1, d_out)
-        columns = draw(n_features * size * d_out).view(n_members, size, n_features, d_out)
-        self.weight.copy_(bound[..., None] * torch.cat([columns.transpose(1, 2).flatten(1, 2), rest], dim=1))
+            self.bias.copy_(bound * draw(self.bias.shape[1]))
+        self.weight.copy_(bound[..., None] * draw_rows(draw, self.weight.shape, self.blocks))
 
     def forward(self, x: Tensor) -> Tensor:
         """Map inputs of shape (n_members, ..., d_in) to (n_members, ..., d_out)."""
@@ -124,6 +122,20 @@ class Linear(Initial):
         """Return the product with the weight, without the bias, for a caller that adds the bias later."""
         out = product(x.flatten(1, -2).to(self.weight.dtype), self.weight)
         return out.view(*x.shape[:-1], out.shape[-1])
+
+
+def draw_columns(draw: Draw, shape: Sequence[int]) -> Tensor:
+    """Return numbers of shape (n_members, n_features, size, ...), drawn column by column: padding changes none."""
+    n_members, n_features, size, *others = shape
+    columns = draw(size * n_features * math.prod(others)).view(n_members, size, n_features, *others)
+    return columns.transpose(1, 2)
+
+
+def draw_rows(draw: Draw, shape: Sequence[int], blocks: tuple[int, int]) -> Tensor:
+    """Return numbers of shape (n_members, d_in, d_out), whose first rows belong to `blocks`, as in `Linear`."""
+    n_members, d_in, d_out = shape
+    rest = draw((d_in - math.prod(blocks)) * d_out).view(n_members, -1, d_out)
+    return torch.cat([draw_columns(draw, (n_members, *blocks, d_out)).flatten(1, 2), rest], dim=1)
 
 
 def normal(draw: Draw, n: int) -> Tensor:
