@@ -97,7 +97,7 @@ def test_an_ensemble_is_that_of_the_epochs_so_far(monkeypatch, kind, effort):
 
 
 def test_ctrl_c_while_the_next_stack_is_set_up_keeps_the_one_before(monkeypatch):
-    original, built = engine.starting_states, []
+    original, built = engine.starting_stacks, []
 
     def build(*given, **settings):
         built.append(1)
@@ -105,7 +105,7 @@ def test_ctrl_c_while_the_next_stack_is_set_up_keeps_the_one_before(monkeypatch)
             raise KeyboardInterrupt
         return original(*given, **settings)
 
-    monkeypatch.setattr(engine, "starting_states", build)
+    monkeypatch.setattr(engine, "starting_stacks", build)
     model = kw.TabularRegressor(effort="balanced", random_state=0, device="cpu").fit(X, y)
     assert model.trained_.interrupted
     assert [np.isfinite(each["score"]) for each in model.candidates_] == [True, False, False]

@@ -10,7 +10,6 @@ from knotwork.training._job import StackJob
 from knotwork.training._members import DeviceTable, Member, TrainingTable
 from knotwork.training._network import build_network
 from knotwork.training._stack import TrainingStack
-from knotwork.training._state import StackState
 
 
 def make_table(task="regression", n=260, *, n_categorical=1, seed=0, n_classes=3, weights=None):
@@ -64,4 +63,4 @@ def make_stack(table, members, backbone, config, **settings):
     data = DeviceTable.from_table(table, torch.device("cpu"))
     network = build_network(table, members, backbone, units=data.units, **settings)
     job = StackJob(table, data, backbone, config)
-    return TrainingStack(job, StackState.start(job, members, network))
+    return TrainingStack.start(job, members, network)

@@ -211,7 +211,7 @@ class PlainTransformer(nn.Module):
 def plain_training(table, member, backbone, config, categories):  # noqa: PLR0912, PLR0915 - one loop, as one writes it
     """Train one network the ordinary way: module, AdamW, ReduceLROnPlateau, best score, early stopping."""
     data = DeviceTable.from_table(table, torch.device("cpu"))
-    network = make_stack(table, [member], backbone, config, categories=categories).state.network
+    network = make_stack(table, [member], backbone, config, categories=categories).network
     encoding, net = PlainEncoding(network), network.backbone
     if backbone.name == "mlp":
         layers = [plain_linear(net.first)]

@@ -72,7 +72,7 @@ BACKBONES = [
 def gradients(stack):
     """Return the gradients of a step, without taking it."""
     kept = {}
-    stack.state.optimiser.step = lambda grads, *_: kept.update(grads=grads)
+    stack.optimiser.step = lambda grads, *_: kept.update(grads=grads)
     stack._begin()
     stack._step()
     return kept["grads"]
@@ -87,12 +87,12 @@ def test_a_step_adds_the_gradient_of_the_definition(backbone, method):
     config = TrainingConfig(smoothness=strengths)
     smooth = make_stack(table, [member], backbone, config)
     plain = make_stack(table, [member], backbone, replace(config, smoothness=0.0))
-    encoding, weights = smooth.state.network.encoding, block_weights(smooth.state.network, backbone)
+    encoding, weights = smooth.network.encoding, block_weights(smooth.network, backbone)
     [part] = encoding.layout.parts
     breaks = encoding.spacings()[0].detach()
     rows = differences(breaks, encoding.n_knots, kind=part.kind, degree=part.degree, order=2).float()
     total = (torch.tensor(strengths) * difference_penalty(weights, rows)).sum()
-    expected = torch.autograd.grad(total, list(smooth.state.network.parameters()), allow_unused=True)
+    expected = torch.autograd.grad(total, list(smooth.network.parameters()), allow_unused=True)
     assert any(grad is not None and grad.abs().sum() > 0 for grad in expected)
     for with_it, without, part_of in zip(gradients(smooth), gradients(plain), expected, strict=True):
         if with_it is not None:

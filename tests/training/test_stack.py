@@ -17,8 +17,7 @@ from knotwork._kernels.adamw import AdamW
 from knotwork.encoders import Embedding
 from knotwork.training._config import TrainingConfig
 from knotwork.training._network import matrices, rate_groups
-from knotwork.training._stack import TrainingStack
-from knotwork.training._state import RateGroup, Schedule
+from knotwork.training._stack import RateGroup, Schedule
 from tests.kernels.cases import combinations
 from tests.training.cases import make_mixed, make_stack, make_table
 from tests.training.test_engine import FAST, SMALL
@@ -155,7 +154,7 @@ def test_from_the_second_call_on_nothing_is_refused(name, goal):
     members = [replace(member, embedding=embedding) for member in make_mixed(table)]
     members.sort(key=lambda member: str(member.kinds))
     stack = make_stack(table, members, SMALL[name], replace(FAST, metric=metric))
-    assert any(part.features for part in stack.state.network.encoding.layout.parts)
+    assert any(part.features for part in stack.network.encoding.layout.parts)
     for work in (stack.begin, stack.step, stack.finish):
         work()
         with Refused() as refused:
@@ -176,7 +175,7 @@ def test_cycles_and_averages_can_be_captured(name, task):
     members = sorted(make_mixed(table), key=lambda member: str(member.kinds))
     config = replace(FAST, schedule="cycles", weight_average=0.9, label_smoothing=0.1, patience=None)
     stack = make_stack(table, members, SMALL[name], config, categories="mixed")
-    assert stack.state.averages
+    assert stack.averages
     for work in (stack.begin, stack.step, stack.finish):
         work()
         with Refused() as refused:
@@ -188,48 +187,47 @@ def test_validation_with_averages_restores_the_weights():
     table = make_table()
     members = sorted(make_mixed(table), key=lambda member: str(member.kinds))
     made = make_stack(table, members, SMALL["resnet"], replace(FAST, weight_average=0.9, knot_warmup=0))
-    job, state = made.job, made.state
-    for parameter in matrices(state.network):  # as on a GPU, where weights are rounded copies of their masters
+    for parameter in matrices(made.network):  # as on a GPU, where weights are rounded copies of their masters
         parameter.data = parameter.data.bfloat16()
-    parameters = list(state.network.parameters())
-    groups = rate_groups(state.network, SMALL["resnet"], FAST.knot_rate)[1]
+    parameters = list(made.network.parameters())
+    groups = rate_groups(made.network, SMALL["resnet"], FAST.knot_rate)[1]
     optimiser = AdamW(parameters, decays=[0.0] * len(parameters), groups=groups)
-    stack = TrainingStack(job, replace(state, optimiser=optimiser))
+    stack = replace(made, optimiser=optimiser)
     stack.begin()
     for _ in range(stack.n_steps):
         stack.step()
     before = [parameter.detach().clone() for parameter in parameters]
     stack.finish()
-    for parameter, old, average in zip(parameters, before, state.averages, strict=True):
+    for parameter, old, average in zip(parameters, before, stack.averages, strict=True):
         assert torch.equal(parameter, old)
         assert average.dtype == torch.float32
         assert not torch.equal(average, old.float())
 
 
-def tensors_of(state):
-    """All tensors of a state with an axis of members."""
-    optimiser, network = state.optimiser, state.network
+def tensors_of(stack):
+    """All tensors of a stack with an axis of members that training changes."""
+    optimiser, network = stack.optimiser, stack.network
     moments = [*optimiser.masters, *optimiser._first, *optimiser._second, optimiser.steps.T]
-    kept = [*state.averages, *state.best, *network.parameters(), network.encoding.breaks, network.encoding.low]
-    return [*state.members, *state.units, *state.schedule, *moments, *kept]
+    kept = [*stack.averages, *stack.best, *network.parameters(), network.encoding.breaks, network.encoding.low]
+    return [*stack.members, *stack.units, *stack.schedule, *moments, *kept]
 
 
-def test_a_state_that_is_taken_shares_nothing_with_the_other():
+def test_a_stack_that_is_taken_shares_nothing_with_the_other():
     table = make_table(weights=np.linspace(1, 2, 260))
     members = sorted(make_mixed(table), key=lambda member: str(member.kinds))
     stack = make_stack(table, members, SMALL["resnet"], replace(FAST, weight_average=0.9, smoothness=1.0))
     index = torch.arange(0, len(members), 2)
-    taken = TrainingStack(stack.job, stack.state.take(index))
-    before = [values.clone() for values in tensors_of(stack.state)]
+    taken = stack.take(index)
+    before = [values.clone() for values in tensors_of(stack)]
     for trained, other in ((taken, stack), (stack, taken)):
-        unchanged = [values.clone() for values in tensors_of(other.state)]
+        unchanged = [values.clone() for values in tensors_of(other)]
         trained.begin()
         for _ in range(trained.n_steps):
             trained.step()
         trained.finish()
-        assert all(map(torch.equal, tensors_of(other.state), unchanged))
-    assert not all(map(torch.equal, tensors_of(stack.state), before))
-    for values, whole in zip(tensors_of(taken.state), tensors_of(stack.state), strict=True):
+        assert all(map(torch.equal, tensors_of(other), unchanged))
+    assert not all(map(torch.equal, tensors_of(stack), before))
+    for values, whole in zip(tensors_of(taken), tensors_of(stack), strict=True):
         torch.testing.assert_close(values, whole[index], rtol=1e-4, atol=1e-4)
 
 

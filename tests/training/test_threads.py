@@ -19,7 +19,7 @@ from knotwork._cores import usable_cores
 from knotwork.encoders._base import count_threads
 from knotwork.training import _threads as threads
 from knotwork.training._engine import train
-from knotwork.training._state import MEMBERS_PER_PART
+from knotwork.training._stack import MEMBERS_PER_PART
 from tests.training.cases import make_member, make_mixed, make_table
 from tests.training.test_engine import FAST, SMALL, usually
 

@@ -46,14 +46,14 @@ def test_running_out_of_memory_halves_the_stack(monkeypatch):
     table = make_table()
     members = [make_member(table, "BS-Q", seed=seed) for seed in range(5)]
     whole = run(table, members)
-    start = engine.starting_states
+    start = engine.starting_stacks
 
     def small(job, members, *rest, **settings):
         if len(members) > 2:
             raise torch.OutOfMemoryError("too much")
         return start(job, members, *rest, **settings)
 
-    monkeypatch.setattr(engine, "starting_states", small)
+    monkeypatch.setattr(engine, "starting_stacks", small)
     parts = run(table, members)
     assert sorted(len(piece.places) for piece in parts.pieces) == [1, 2, 2]
     same(whole, parts)
@@ -61,7 +61,7 @@ def test_running_out_of_memory_halves_the_stack(monkeypatch):
     def never(*arguments, **settings):
         raise torch.OutOfMemoryError("too much")
 
-    monkeypatch.setattr(engine, "starting_states", never)
+    monkeypatch.setattr(engine, "starting_stacks", never)
     with pytest.raises(torch.OutOfMemoryError):
         run(table, members)
 
@@ -125,7 +125,7 @@ class Clock:
         monkeypatch.setattr(engine, "_train_part", self.epoch)
 
     def epoch(self, stack, *others):
-        self.last = self.seconds[stack.state.network.encoding.layout.size]
+        self.last = self.seconds[stack.network.encoding.layout.size]
         self.now += self.last
         return self.train(stack, *others)
 
@@ -287,7 +287,7 @@ def test_ctrl_c_in_the_second_stack_keeps_the_first_and_the_best_so_far(ensemble
 def test_ctrl_c_while_a_stack_is_built_keeps_those_before(monkeypatch):
     table = make_table()
     members = make_mix(table)[:6]
-    start, calls = engine.starting_states, []
+    start, calls = engine.starting_stacks, []
 
     def interrupted(*arguments, **settings):
         calls.append(len(calls))
@@ -295,7 +295,7 @@ def test_ctrl_c_while_a_stack_is_built_keeps_those_before(monkeypatch):
             raise KeyboardInterrupt
         return start(*arguments, **settings)
 
-    monkeypatch.setattr(engine, "starting_states", interrupted)
+    monkeypatch.setattr(engine, "starting_stacks", interrupted)
     trained = run(table, members)
     assert trained.interrupted
     assert [history.epochs for history in trained.histories] == [4, 4, 0, 0, 0, 0]

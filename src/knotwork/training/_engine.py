@@ -24,12 +24,11 @@ from knotwork.training._chunks import ChunkLoader, as_streamed
 from knotwork.training._config import TrainingConfig
 from knotwork.training._job import StackJob
 from knotwork.training._members import DeviceTable, Member, TrainingTable
-from knotwork.training._network import Network, build_network
+from knotwork.training._network import Network, build_network, running_statistics
 from knotwork.training._objective import score_units
 from knotwork.training._progress import EpochReport, Reporter, Reporters
 from knotwork.training._results import EpochLog, History, KnotPaths, Piece, Trained
-from knotwork.training._stack import TrainingStack
-from knotwork.training._state import BestWeights, starting_states, steps_are_large
+from knotwork.training._stack import TrainingStack, starting_stacks, steps_are_large
 from knotwork.training._threads import StepThreads, cpu_threads, side_by_side
 
 __all__ = ["matrix_precision", "network_products", "plan_stacks", "resolve_device", "train", "training_costs"]
@@ -300,11 +299,10 @@ class _RunningStack:
             network = self._network()
             start = self._start()
             resumed = None if start is None else (start.shift, start.scale)
-            states = starting_states(self.job, self.members, network, resumed=resumed)
-            self.parts = [TrainingStack(self.job, state) for state in states]
-            self.stopped: list[BestWeights] = []
-            self.shift = torch.cat([state.units.shift for state in states])
-            self.scale = torch.cat([state.units.scale for state in states])
+            self.parts = starting_stacks(self.job, self.members, network, resumed=resumed)
+            self.stopped: list[tuple[Tensor, list[Tensor]]] = []  # places and best weights of members
+            self.shift = torch.cat([part.units.shift for part in self.parts])
+            self.scale = torch.cat([part.units.scale for part in self.parts])
             self.knots = KnotPaths(enabled=run.keep_knots)
             self.knots.add(self.parts)
         shares_steps = steps_are_large(self.job, network) and not self.config.reproducible
@@ -389,22 +387,23 @@ class _RunningStack:
         """Keep the best weights of members that have stopped, and build stacks of the others."""
         parts = []
         for part in self.parts:
-            alive = part.state.schedule.alive
+            alive = part.schedule.alive
             if bool(alive.all()):
                 parts.append(part)
                 continue
             # Ctrl-C may come before the stacks are replaced: best weights are then kept twice, and are the same.
-            self.stopped.append(part.state.best_weights.take((~alive).nonzero()[:, 0]))
+            index = (~alive).nonzero()[:, 0]
+            self.stopped.append((part.members.ids[index], [best[index] for best in part.best]))
             part.release()
             if bool(alive.any()):
-                parts.append(TrainingStack(self.job, part.state.take(alive.nonzero()[:, 0])))
+                parts.append(part.take(alive.nonzero()[:, 0]))
         self.parts, self.wasted = parts, 0.0
 
     def _report(self) -> None:
         run = self.run
         if run.report is None:
             return
-        steps = sum(part.n_steps * len(part.state.members.ids) for part in self.parts)
+        steps = sum(part.n_steps * len(part.members.ids) for part in self.parts)
         last = self.config.max_epochs
         done = run.share_done(self.places, self.pace.epochs / last if self.n_alive else 1.0)
         counts = (self.log.n_epochs, last, self.n_alive, len(self.places))
@@ -430,8 +429,11 @@ class _RunningStack:
     def keep_results(self) -> None:
         """Add the network with the best weights of all members, including those that stopped early, to the results."""
         run, network = self.run, self._network()
-        for best in (*self.stopped, *(part.state.best_weights for part in self.parts)):
-            best.write(network)
+        kept = [*network.parameters(), *running_statistics(network)]
+        with torch.no_grad():
+            for ids, best in (*self.stopped, *((part.members.ids, part.best) for part in self.parts)):
+                for tensor, values in zip(kept, best, strict=True):
+                    tensor.index_copy_(0, ids, values)
         run.pieces.append(Piece(network.eval(), tuple(self.places), self.shift, self.scale, self.job.backbone))
         histories = self.log.histories()
         if run.start is not None:
@@ -449,7 +451,7 @@ def _train_part(stack: TrainingStack, threads: StepThreads, stop: Event) -> Tens
     stack.begin()
     if threads.run(stack.step, stack.n_steps, stop):
         stack.finish()
-    ids, best_epoch = stack.state.members.ids, stack.state.schedule.best_epoch
+    ids, best_epoch = stack.members.ids, stack.schedule.best_epoch
     return torch.cat([stack.report, ids[None].double(), best_epoch[None].double()])
 
 

@@ -46,11 +46,12 @@ class Replayed:
             self._graph.replay()
 
     def release(self) -> None:
-        """Free the graph now: garbage collection of a graph during the capture of another would end the capture."""
+        """Free graph and function now: garbage collection of a graph during the capture of another would end it."""
         with CAPTURING:
             if self._graph is not None:
                 self._graph.reset()
             self._graph = None
+        del self._function  # it belongs to what owns this
 
     def _capture(self) -> None:
         about = {"pool": self._pool, "stream": self._stream, "capture_error_mode": "thread_local"}

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, final
+from typing import NamedTuple, TypeVar, final
 
 import torch
 from torch import Tensor
@@ -16,7 +16,15 @@ from knotwork.training._metrics import METRICS, Metric
 from knotwork.training._network import Network, predict_stack
 from knotwork.training._objective import Objective, all_predictions, by_target, target_units
 
-__all__ = ["StackJob", "Units", "mean_score", "validation_scores"]
+__all__ = ["StackJob", "Units", "mean_score", "taken", "validation_scores"]
+
+
+T = TypeVar("T", bound=tuple[Tensor, ...])
+
+
+def taken(values: T, index: Tensor) -> T:
+    """Return a named tuple of tensors for the members of an index."""
+    return type(values)(*(each[index] for each in values))
 
 
 class Units(NamedTuple):
@@ -32,10 +40,6 @@ class Units(NamedTuple):
     scale: Tensor
     weight: Tensor
     loss: Tensor
-
-    def take(self, index: Tensor) -> "Units":
-        """Return the units of the members of an index."""
-        return Units(*(values[index] for values in self))
 
 
 @final

@@ -120,9 +120,9 @@ class KnotPaths:
     def add(self, parts: Sequence[TrainingStack]) -> None:
         """Add the current knots of the members of a stack's parts, unless none are learned."""
         for part in parts:
-            encoding = part.state.network.encoding
+            encoding = part.network.encoding
             if self._enabled and encoding.logits is not None:
-                self._snapshots.append((part.state.members.ids, encoding.spacings()[0].detach().clone()))
+                self._snapshots.append((part.members.ids, encoding.spacings()[0].detach().clone()))
 
     def paths(self, members: Sequence[Member], epochs: Sequence[int]) -> list[FloatArray | None]:
         """Return `Trained.knot_paths` of the members that the stack began with, trained for `epochs`."""

@@ -1,40 +1,236 @@
-"""A stack in training: the steps of an epoch, validation scores, and the best weights."""
+"""Members in training: their state, the steps of an epoch, validation scores, and the best weights.
+
+A stack is made once for all members (`starting_stacks`). Whenever members are divided among threads, or some of them
+stop, `TrainingStack.take` copies theirs into a new stack; nothing is shared between two stacks.
+"""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import final
+from dataclasses import dataclass
+from typing import NamedTuple, Self, final
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from knotwork._kernels.dropout import Noise
+from knotwork._kernels.adamw import AdamW
+from knotwork._kernels.dropout import Noise, row_order
 from knotwork._kernels.fixed_order import fixed_order, row_sums
+from knotwork.nn import bands_of, penalty_gradient
+from knotwork.training._config import TrainingConfig
 from knotwork.training._graphs import Replayed
-from knotwork.training._job import StackJob
-from knotwork.training._network import rate_groups
-from knotwork.training._state import StackState
+from knotwork.training._job import StackJob, Units, taken
+from knotwork.training._members import DeviceTable, Member, padded, planned_rates
+from knotwork.training._network import (
+    Network,
+    RateGroup,
+    block_weights,
+    matrices,
+    rate_groups,
+    running_statistics,
+    take_members,
+    weight_decays,
+)
 
-__all__ = ["TrainingStack"]
+__all__ = ["MemberTensors", "Schedule", "TrainingStack", "starting_stacks", "steps_are_large"]
+
+MEMBERS_PER_PART, VALUES_PER_PART = 3, 3 << 19
+"""Members that a thread trains together on a CPU, at most, and the activations of a step beyond which they are fewer:
+a call for several small members saves time, large ones use more cores."""
+
+N_START_ROWS = 256
+"""Training rows that the initial parameters of some backbones depend on."""
+
+THRESHOLD, SMALLEST_CHANGE = 1e-4, 1e-8
+"""Relative improvement of a score that counts as better for the learning rate, and the reduction of the rate below
+which none is made: those of torch's ReduceLROnPlateau."""
 
 
 @final
-class TrainingStack:
-    """Members in training, in the order of their kinds; the stack owns its state, and steps change it in place.
+class Schedule(NamedTuple):
+    """Learning rates and early stopping of the members of a stack; every tensor has the shape (n_members,).
 
-    Parameters
-    ----------
-    job : StackJob
-        What the members share with those of other stacks.
-    state : StackState
-        The state of the members.
+    `rate` is the learning rate before a schedule over epochs, `epoch` the number of epochs done, `last` the most of a
+    member. `best` is the best score so far, where smaller is better, `best_epoch` its epoch from 0, or -1.
+    `plateau_best` is the best score that counted for the learning rate, and `plateau_bad` the number of epochs since
+    then. `alive` members are still trained; `improved` ones had their best score in the last epoch. All are changed in
+    place, for captured graphs.
     """
 
-    def __init__(self, job: StackJob, state: StackState) -> None:
-        self.job, self.state = job, state
-        self.parameters = list(state.network.parameters())
-        self.groups = rate_groups(state.network, job.backbone, job.config.knot_rate)[0]
-        members, device = state.members, job.device
+    rate: Tensor
+    epoch: Tensor
+    best: Tensor
+    best_epoch: Tensor
+    plateau_best: Tensor
+    plateau_bad: Tensor
+    alive: Tensor
+    improved: Tensor
+    last: Tensor
+
+    @classmethod
+    def from_rates(cls, rates: Tensor, last: Tensor | None = None) -> Self:
+        """Start with the given learning rates, for at most the given numbers of epochs, if any."""
+        worst = torch.full_like(rates, math.inf, dtype=torch.float64)
+        zeros = torch.zeros_like(rates, dtype=torch.int64)
+        no = torch.zeros_like(rates, dtype=torch.bool)
+        last = torch.full_like(zeros, torch.iinfo(torch.int64).max) if last is None else last
+        return cls(rates.clone(), zeros.clone(), worst, zeros - 1, worst.clone(), zeros.clone(), ~no, no, last)
+
+    def start_from(self, scores: Tensor) -> None:
+        """Count only scores that are better than the given ones."""
+        scores = torch.where(scores.isnan(), math.inf, scores)
+        self.best.copy_(scores)
+        self.plateau_best.copy_(scores)
+
+    def update(self, scores: Tensor, config: TrainingConfig) -> None:
+        """Use the scores of an epoch, where smaller is better and NaN is never better."""
+        self.improved.copy_(self.alive & (scores < self.best))
+        self.best.copy_(torch.where(self.improved, scores, self.best))
+        self.best_epoch.copy_(torch.where(self.improved, self.epoch, self.best_epoch))
+        if config.schedule == "plateau":
+            self._reduce(scores, config)
+        self.epoch.add_(self.alive)
+        waited = self.epoch - 1 - self.best_epoch
+        self.alive.logical_and_((self.epoch < config.max_epochs) & (self.epoch < self.last))
+        if config.patience is not None:
+            self.alive.logical_and_(waited < config.patience)
+
+    def _reduce(self, scores: Tensor, config: TrainingConfig) -> None:
+        """Reduce the rate of members whose score has not improved for too long."""
+        enough = self.plateau_best - THRESHOLD * self.plateau_best.abs()
+        better = torch.where(self.plateau_best.isinf(), scores < self.plateau_best, scores < enough)
+        self.plateau_best.copy_(torch.where(better, scores, self.plateau_best))
+        bad = torch.where(better, 0, self.plateau_bad + 1)
+        late = bad > config.plateau_patience
+        reduced = self.rate * config.plateau_factor
+        self.rate.copy_(torch.where(late & (self.rate - reduced > SMALLEST_CHANGE), reduced, self.rate))
+        self.plateau_bad.copy_(torch.where(late, 0, bad))
+
+    def rates(self, config: TrainingConfig, groups: Sequence[RateGroup], epochs: Tensor) -> Tensor:
+        """Return learning rates in the current epoch, of shape (n, n_groups, n_members).
+
+        `epochs`, of shape (n, n_members), are places on the schedule in epochs, with a fraction; schedules that are
+        not stepwise ignore them.
+        """
+        rate = self.rate.expand_as(epochs)
+        if config.is_stepwise:
+            rate = rate * _rate_factors(config, epochs).to(rate.dtype)
+        warm = self.epoch >= config.knot_warmup
+        rows = [torch.where(warm, rate * factor, 0.0) if knots else rate * factor for factor, knots in groups]
+        return torch.stack(rows, dim=1)
+
+
+def _rate_factors(config: TrainingConfig, epochs: Tensor) -> Tensor:
+    """Return the factors of the learning rate after a number of epochs, with a fraction, for a stepwise schedule."""
+    if config.schedule == "cycles":
+        return 0.5 * (1 - torch.cos(2 * math.pi * torch.log2(1 + 15 * epochs / config.max_epochs)))
+    rise = max(config.max_epochs // 20, 1)
+    fall = 0.5 * (1 + torch.cos(math.pi * (epochs - rise) / max(config.max_epochs - rise, 1)))
+    return torch.where(epochs < rise, epochs / rise, fall)
+
+
+@final
+class MemberTensors(NamedTuple):
+    """What belongs to each member besides its network, with a leading axis of members.
+
+    `ids` are the places of the members in the stack that they began in. Rows are padded; `n_train` and `n_valid` are
+    their numbers. `rates` are the learning rates of the epochs (`planned_rates`), `steps_done` counts steps.
+    """
+
+    ids: Tensor
+    seeds: Tensor
+    train_rows: Tensor
+    n_train: Tensor
+    valid_rows: Tensor
+    n_valid: Tensor
+    rates: Tensor
+    steps_done: Tensor
+
+    @classmethod
+    def start(cls, job: StackJob, members: Sequence[Member], first: int) -> Self:
+        """Return those of members before training, whose ids begin with `first`."""
+        ids = torch.arange(first, first + len(members), device=job.device)
+        seeds = torch.tensor([member.seed for member in members], device=job.device) % (2**31)
+        train_rows, n_train = padded([member.train for member in members], job.device)
+        valid_rows, n_valid = padded([member.valid for member in members], job.device)
+        job.data.count_rows(n_train)
+        rates = planned_rates(members, job.config).to(job.device)
+        return cls(ids, seeds, train_rows, n_train, valid_rows, n_valid, rates, torch.zeros_like(seeds))
+
+    def order(self, epochs: Tensor) -> Tensor:
+        """Return the training rows of each member in the order of the epochs, of shape (n_members,)."""
+        order = row_order(self.seeds, epochs, self.n_train, self.train_rows.shape[1])
+        return torch.gather(self.train_rows, 1, order)
+
+    def random_rows(self, data: DeviceTable, n: int) -> tuple[Tensor, Tensor]:
+        """Return numbers and codes of `n` random training rows of each member."""
+        order = self.order(torch.full_like(self.seeds, -1))  # an order that no epoch has
+        places = torch.arange(n, device=order.device) % self.n_train[:, None]
+        rows = torch.gather(order, 1, places)
+        return data.numbers[rows], data.codes[rows]
+
+
+@final
+@dataclass(eq=False)
+class TrainingStack:
+    """Members in training, in the order of their kinds; the stack owns its tensors, and steps change them in place.
+
+    `averages` are the moving averages of the parameters, if any, `best` the values of `weights` in the best epoch, and
+    `strengths`, of shape (n_members, n_features), those of the smoothness penalty, None without one.
+    """
+
+    job: StackJob
+    members: MemberTensors
+    units: Units
+    network: Network
+    optimiser: AdamW
+    schedule: Schedule
+    averages: list[Tensor]
+    best: list[Tensor]
+    strengths: Tensor | None
+
+    @classmethod
+    def start(
+        cls, job: StackJob, members: Sequence[Member], network: Network, *, first: int = 0,
+        resumed: tuple[Tensor, Tensor] | None = None,
+    ) -> Self:  # fmt: skip
+        """Return the stack of members before training.
+
+        The network, which the stack takes over, gets its initial parameters, unless training is resumed: then it has
+        parameters, and `resumed` are the shift and scale of its targets.
+        """
+        config, backbone = job.config, job.backbone
+        tensors = MemberTensors.start(job, members, first)
+        if resumed is None:
+            network.start(tensors.seeds)
+            if backbone.starts_from_rows:
+                network.start_from(*tensors.random_rows(job.data, N_START_ROWS), tensors.seeds)
+        network.train()
+        units = job.units(tensors.train_rows, tensors.n_train, [len(member.train) for member in members], resumed)
+        strengths = _strengths(job, members, network)
+        lengths = [config.max_epochs if member.rates is None else len(member.rates) for member in members]
+        schedule = Schedule.from_rates(tensors.rates[:, 0], torch.tensor(lengths, device=job.device))
+        if _in_lower_precision(job):
+            for parameter in matrices(network):
+                parameter.data = parameter.data.bfloat16()
+        if resumed is not None and tensors.valid_rows.shape[1]:
+            with torch.no_grad():
+                valid = tensors.valid_rows, tensors.n_valid, units
+                scores = job.scores(network, *valid, lengths=[max(len(member.valid), 1) for member in members])
+                schedule.start_from(torch.where(tensors.n_valid > 0, scores, math.inf))
+        places = rate_groups(network, backbone, config.knot_rate)[1]
+        decays = weight_decays(network, backbone, config.weight_decay)
+        optimiser = AdamW(list(network.parameters()), decays=decays, groups=places, betas=(0.9, config.beta2))
+        averages = [master.detach().clone() for master in optimiser.masters] if config.weight_average else []
+        best = [each.detach().clone() for each in [*optimiser.masters, *running_statistics(network)]]
+        return cls(job, tensors, units, network, optimiser, schedule, averages, best, strengths)
+
+    def __post_init__(self) -> None:
+        job, members, device = self.job, self.members, self.job.device
+        self.parameters = list(self.network.parameters())
+        self.groups = rate_groups(self.network, job.backbone, job.config.knot_rate)[0]
+        self.bands = None if self.strengths is None else self._bands(self.strengths)
         alone = not job.config.reproducible or job.members_alone  # otherwise other members must not change the batch
         n_rows = min(job.batch_size, members.train_rows.shape[1]) if alone else job.batch_size
         self.offsets = torch.arange(n_rows, device=device)
@@ -45,7 +241,7 @@ class TrainingStack:
         self.order = torch.zeros_like(members.train_rows)
         self.number = torch.zeros(1, dtype=torch.int64, device=device)
         self.done = self._shares_done()
-        self.rates = state.schedule.rates(job.config, self.groups, self.done.double())
+        self.rates = self.schedule.rates(job.config, self.groups, self.done.double())
         ones = torch.ones(len(members.ids), device=device)
         self.loss_weights = [ones, job.config.spacing_weight * ones]
         self.loss_sum = torch.zeros(len(members.ids), dtype=torch.float64, device=device)
@@ -66,9 +262,14 @@ class TrainingStack:
         self.pace[0].fill_(epochs)
         self.pace[1].fill_(speed)
 
+    @torch.no_grad()
+    def _bands(self, strengths: Tensor) -> Tensor:
+        """Return the matrices of the smoothness penalty for the knots as they are."""
+        return bands_of(self.network.encoding, strengths, self.job.config.smoothness_order)
+
     def _shares_done(self) -> Tensor:
         """Return the shares of the epoch at which rates are set, of shape (n, n_members): the middle of each step."""
-        members, device = self.state.members, self.job.device
+        members, device = self.members, self.job.device
         if not self.job.config.is_stepwise:
             return torch.zeros(1, len(members.ids), device=device)
         steps = torch.arange(self.n_steps, device=device)[:, None] + 0.5
@@ -76,7 +277,7 @@ class TrainingStack:
 
     def _begin(self) -> None:
         """Start an epoch: draw the order of the rows, set the learning rates."""
-        members, schedule = self.state.members, self.state.schedule
+        members, schedule = self.members, self.schedule
         self.job.data.count_rows(members.n_train)
         self.order.copy_(members.order(schedule.epoch))
         if members.rates.shape[1] > 1:
@@ -84,39 +285,31 @@ class TrainingStack:
             schedule.rate.copy_(members.rates.gather(1, now[:, None])[:, 0])
         epochs = self.pace[0] + self.pace[1] * self.done.double()
         self.rates.copy_(schedule.rates(self.job.config, self.groups, epochs))
-        if self.state.penalty is not None:
-            self.state.penalty.update()
+        if self.bands is not None and self.strengths is not None and self.network.encoding.logits is not None:
+            self.bands.copy_(self._bands(self.strengths))  # knots have moved
         self.place.zero_()
         self.number.zero_()
         self.loss_sum.zero_()
 
     def _step(self) -> None:
         """Train every member on its next rows; members without rows left do not change."""
-        job, data, state, members = self.job, self.job.data, self.state, self.state.members
+        job, data, members = self.job, self.job.data, self.members
         batch, offsets = len(self.offsets), self.offsets
         places = (self.place + offsets).clamp(max=self.order.shape[1] - 1)
         rows = self.order.index_select(1, places)
         counts = (members.n_train - self.place).clamp(0, batch)
-        active = state.schedule.alive & (counts > 0)
+        active = self.schedule.alive & (counts > 0)
         noise = Noise(members.seeds, members.steps_done)
-        outputs, penalty = state.network(data.numbers[rows], data.codes[rows], counts=counts, noise=noise)
+        outputs, penalty = self.network(data.numbers[rows], data.codes[rows], counts=counts, noise=noise)
         known = (offsets < counts[:, None]).to(outputs.dtype)
         if data.weights is not None:
-            known = known * data.weights[rows] * state.units.weight[:, None]
-        by_row = job.losses(outputs, rows, state.units) * known
+            known = known * data.weights[rows] * self.units.weight[:, None]
+        by_row = job.losses(outputs, rows, self.units) * known
         losses = by_row.sum(dim=1) / counts.clamp(min=1)
-        summands = [losses, penalty] if penalty.requires_grad else [losses]  # the gradient of their weighted sum
-        weights = self.loss_weights[: len(summands)]
-        if state.penalty is not None:  # only their gradient is needed
-            summands.append(state.penalty.weights())
-            weights.append(state.penalty.gradient(summands[-1].detach()))
-        given: list[Tensor] | None = weights
-        if job.device.type == "cpu":  # of numbers: torch loads sympy to compare the shapes of given weights
-            summands, given = [(each * weight).sum() for each, weight in zip(summands, weights, strict=True)], None
-        grads = torch.autograd.grad(summands, self.parameters, given, allow_unused=True)
+        grads = self._gradients(losses, penalty)
         with torch.no_grad():
-            state.optimiser.step(grads, self._step_rates(), active)
-            if state.averages:
+            self.optimiser.step(grads, self._step_rates(), active)
+            if self.averages:
                 self._average(active)
             if job.config.reproducible:
                 with fixed_order():
@@ -124,6 +317,19 @@ class TrainingStack:
             self.loss_sum += losses.double() * counts
             members.steps_done.add_(active)
             self.place += batch
+
+    def _gradients(self, losses: Tensor, penalty: Tensor) -> tuple[Tensor | None, ...]:
+        """Return the gradients of the losses, of the spacing penalty and of the smoothness penalty together."""
+        summands = [losses, penalty] if penalty.requires_grad else [losses]  # the gradient of their weighted sum
+        weights = self.loss_weights[: len(summands)]
+        penalised = None if self.bands is None else block_weights(self.network, self.job.backbone)
+        if self.bands is not None and penalised is not None:
+            summands.append(penalised)
+            weights.append(penalty_gradient(penalised.detach(), self.bands))
+        given: list[Tensor] | None = weights
+        if self.job.device.type == "cpu":  # of numbers: torch loads sympy to compare the shapes of given weights
+            summands, given = [(each * weight).sum() for each, weight in zip(summands, weights, strict=True)], None
+        return torch.autograd.grad(summands, self.parameters, given, allow_unused=True)
 
     def _step_rates(self) -> Tensor:
         """Return the learning rates of the next step, of shape (n_groups, n_members)."""
@@ -135,16 +341,16 @@ class TrainingStack:
 
     def _average(self, active: Tensor) -> None:
         """Move the averages towards the weights, for members that took the step."""
-        averages, steps = self.state.averages, self.state.members.steps_done
+        averages, steps = self.averages, self.members.steps_done
         fresh = (9.0 / (10.0 + steps)).clamp(min=1.0 - self.job.config.weight_average)  # 1 - (1 + n) / (10 + n)
         fresh = torch.where(active, fresh, 0.0)
         shares = [fresh.view(-1, *[1] * (average.dim() - 1)) for average in averages]
-        torch._foreach_lerp_(averages, self.state.optimiser.masters, shares)
+        torch._foreach_lerp_(averages, self.optimiser.masters, shares)
 
     @contextmanager
     def _averaged(self) -> Iterator[None]:
         """Use the averages, if any, as the parameters of the network."""
-        averages = self.state.averages
+        averages = self.averages
         parameters = self.parameters if averages else []
         before = [parameter.clone() for parameter in parameters]
         for parameter, average in zip(parameters, averages, strict=True):
@@ -156,14 +362,14 @@ class TrainingStack:
     @torch.no_grad()
     def _finish(self) -> None:
         """End an epoch: score the validation rows, keep the best weights, and decide which members continue."""
-        schedule, state = self.state.schedule, self.state
+        schedule = self.schedule
         with self._averaged():
             scores = self._scores()
         schedule.update(scores, self.job.config)
-        for best, now in zip(state.best, state.weights, strict=True):
+        for best, now in zip(self.best, self.weights, strict=True):
             chosen = schedule.improved.view(-1, *[1] * (now.dim() - 1))
             best.copy_(torch.where(chosen, now, best))
-        losses = self.loss_sum / state.members.n_train
+        losses = self.loss_sum / self.members.n_train
         self.report.copy_(torch.stack([losses, scores, self.rates[0, 0].double(), schedule.alive.double()]))
 
     def _scores(self) -> Tensor:
@@ -171,15 +377,79 @@ class TrainingStack:
 
         Without validation rows it decreases with every epoch, so that the last weights are kept.
         """
-        members = self.state.members
-        no_rows = -(self.state.schedule.epoch + 1).double()
+        members = self.members
+        no_rows = -(self.schedule.epoch + 1).double()
         if not members.valid_rows.shape[1]:
             return no_rows
-        valid = members.valid_rows, members.n_valid, self.state.units
-        scores = self.job.scores(self.state.network, *valid, lengths=self.valid_counts)
+        valid = members.valid_rows, members.n_valid, self.units
+        scores = self.job.scores(self.network, *valid, lengths=self.valid_counts)
         return torch.where(members.n_valid > 0, scores, no_rows)
 
     def release(self) -> None:
-        """Free the captured graphs."""
+        """Free the captured graphs; no epoch is trained afterwards."""
         for work in (self.begin, self.step, self.finish):
             work.release()
+
+    @property
+    def weights(self) -> list[Tensor]:
+        """What is kept of members: parameters or averages of them, and statistics of batch normalisation."""
+        return [*(self.averages or self.optimiser.masters), *running_statistics(self.network)]
+
+    def take(self, index: Tensor) -> "TrainingStack":
+        """Return a stack with copies of the tensors of the members of an increasing index."""
+        network = take_members(self.network, index)
+        return TrainingStack(
+            self.job,
+            taken(self.members, index),
+            taken(self.units, index),
+            network,
+            self.optimiser.take(index, list(network.parameters())),
+            taken(self.schedule, index),
+            [average[index] for average in self.averages],
+            [best[index] for best in self.best],
+            None if self.strengths is None else self.strengths[index],
+        )
+
+
+def starting_stacks(
+    job: StackJob, members: Sequence[Member], network: Network, *, resumed: tuple[Tensor, Tensor] | None = None
+) -> list[TrainingStack]:
+    """Return stacks that threads may train side by side: one on a GPU, several on a CPU.
+
+    They do not depend on the number of threads, so that results do not either. Arguments are those of
+    `TrainingStack.start`.
+    """
+    if job.members_alone:
+        stacks = []
+        for place, member in enumerate(members):
+            index = torch.tensor([place])
+            ends = None if resumed is None else (resumed[0][index], resumed[1][index])
+            stacks.append(TrainingStack.start(job, [member], take_members(network, index), first=place, resumed=ends))
+        return stacks
+    stack = TrainingStack.start(job, members, network, resumed=resumed)
+    most = max(min(VALUES_PER_PART // job.values_per_member(network), MEMBERS_PER_PART), 1)
+    n_parts = -(-len(members) // most)
+    if job.device.type != "cpu" or n_parts == 1:
+        return [stack]
+    stack.release()
+    return [stack.take(index) for index in torch.arange(len(members)).tensor_split(n_parts)]
+
+
+def steps_are_large(job: StackJob, network: Network) -> bool:
+    """Return whether a step of one member is enough work for several threads that share each operation."""
+    return job.device.type == "cpu" and 2 * job.values_per_member(network) > VALUES_PER_PART
+
+
+def _strengths(job: StackJob, members: Sequence[Member], network: Network) -> Tensor | None:
+    """Return the strengths of the smoothness penalty, of shape (n_members, n_features); None if none is above 0."""
+    shape = len(members), len(members[0].blocks)
+    strengths = np.array([(member.config or job.config).strengths(shape[1]) for member in members]).reshape(shape)
+    if not strengths.any() or block_weights(network, job.backbone) is None:
+        return None
+    return torch.from_numpy(strengths).to(job.device, torch.float32)
+
+
+def _in_lower_precision(job: StackJob) -> bool:
+    if job.device.type != "cuda":
+        return False
+    return job.config.precision == "bf16" or (job.config.precision == "auto" and job.backbone.precision == "bf16")
