@@ -7,7 +7,7 @@ import torch
 
 from knotwork.encoders import METHOD_TABLE, Encoding
 from knotwork.training._job import StackJob
-from knotwork.training._members import DeviceTable, Member, TrainingTable
+from knotwork.training._members import DeviceTable, Member, TrainingTable, complete
 from knotwork.training._network import build_network
 from knotwork.training._stack import TrainingStack
 
@@ -60,6 +60,7 @@ def make_member(table, method="BS-Q", size=7, seed=0, *, fold=0, n_valid=50, n_t
 
 def make_stack(table, members, backbone, config, **settings):
     """A stack of members before training, on the CPU; `settings` are those of `build_network`."""
+    members = complete(members, backbone, config)
     data = DeviceTable.from_table(table, torch.device("cpu"))
     network = build_network(table, members, backbone, units=data.units, **settings)
     job = StackJob(table, data, backbone, config)

@@ -10,6 +10,7 @@ from knotwork.nn import InteractionConfig
 from knotwork.nn._backbones import FTTransformerConfig, MLPConfig, RealMLPConfig
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import plan_stacks, train
+from knotwork.training._members import complete
 from knotwork.training._network import build_network, matrices
 from tests.training.cases import make_member, make_table
 
@@ -52,7 +53,7 @@ def test_members_train_together_as_alone(backbone):
 
 def test_members_of_one_shape_form_a_stack():
     table = make_table()
-    stacks = plan_stacks(table, make_members(table), BACKBONES[0], CONFIG, torch.device("cpu"))
+    stacks = plan_stacks(table, complete(make_members(table), BACKBONES[0], CONFIG), torch.device("cpu"), None)
     assert sorted(map(sorted, stacks)) == [[0, 1], [2], [3], [4]]
 
 

@@ -12,6 +12,7 @@ from knotwork.nn._backbones import FTTransformerConfig, MLPConfig, RealMLPConfig
 from knotwork.nn._stack import StackEncoding
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import _check_reproducible, train
+from knotwork.training._members import complete
 from knotwork.training._network import build_network
 from tests.training.cases import make_member, make_mixed, make_table
 
@@ -177,16 +178,16 @@ def test_what_a_gpu_cannot_do_is_refused():
     table, cuda = make_table(), torch.device("cuda")
     splines, waves = make_member(table, "BS-Grad-U"), make_member(table, "Periodic")
     for backbone in (MLPConfig(), ResNetConfig()):
-        _check_reproducible(splines, backbone, CONFIG, cuda)
+        _check_reproducible(*complete([splines], backbone, CONFIG), cuda)
     for backbone in (FTTransformerConfig(), TabMConfig(), RealMLPConfig()):
         with pytest.raises(ArgumentError, match=f"on the CPU with the backbone '{backbone.name}'"):
-            _check_reproducible(splines, backbone, CONFIG, cuda)
-        _check_reproducible(splines, backbone, replace(CONFIG, reproducible=False), cuda)
-        _check_reproducible(splines, backbone, CONFIG, torch.device("cpu"))
+            _check_reproducible(*complete([splines], backbone, CONFIG), cuda)
+        _check_reproducible(*complete([splines], backbone, replace(CONFIG, reproducible=False)), cuda)
+        _check_reproducible(*complete([splines], backbone, CONFIG), torch.device("cpu"))
     with pytest.raises(ArgumentError, match="encodings that learn frequencies"):
-        _check_reproducible(waves, MLPConfig(), CONFIG, cuda)
+        _check_reproducible(*complete([waves], MLPConfig(), CONFIG), cuda)
     with pytest.raises(ArgumentError, match="on the CPU, or on a GPU with Triton"):
-        _check_reproducible(splines, MLPConfig(), CONFIG, torch.device("mps"))
+        _check_reproducible(*complete([splines], MLPConfig(), CONFIG), torch.device("mps"))
 
 
 def test_a_saved_ensemble_predicts_the_same_bits(tmp_path):

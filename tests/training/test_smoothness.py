@@ -10,7 +10,7 @@ from knotwork.nn import FTTransformerConfig, MLPConfig, RealMLPConfig, ResNetCon
 from knotwork.nn._smoothness import difference_penalty, differences
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import plan_stacks, train
-from knotwork.training._members import TrainingTable
+from knotwork.training._members import TrainingTable, complete
 from knotwork.training._network import block_weights
 from tests.training.cases import make_member, make_stack, make_table
 
@@ -105,7 +105,7 @@ def test_members_of_different_strengths_share_a_stack_and_do_not_affect_each_oth
     configs = [replace(config, smoothness=value) for value in (0.0, 3.0, (0.0, 0.0, 50.0))]
     members = [make_member(table, "BS-Q", config=each) for each in configs] + [make_member(table, "Std")]
     backbone = MLPConfig(widths=(16,), dropout=0.0)
-    assert len(plan_stacks(table, members, backbone, config, torch.device("cpu"))) == 1
+    assert len(plan_stacks(table, complete(members, backbone, config), torch.device("cpu"), None)) == 1
     together = train(table, members, backbone, config, device="cpu")
     for place, member in enumerate(members):
         alone = train(table, [member], backbone, config, device="cpu")

@@ -12,6 +12,7 @@ import knotwork as kw
 from knotwork.errors import MissingPackageError
 from knotwork.nn import MLPConfig
 from knotwork.training import StopTraining
+from knotwork.training._members import complete
 from knotwork.training._spread import _cluster_workers, divide_members, is_cluster, resolve_devices
 from tests.training.cases import make_member, make_table
 
@@ -87,7 +88,7 @@ def test_an_error_of_one_device_is_raised():
 def test_every_member_has_one_device_and_work_is_shared_evenly(n_groups):
     table = make_table()
     members = [make_member(table, size=size, seed=seed) for seed in range(5) for size in (6, 7)]
-    groups = divide_members(table, members, MLPConfig(), kw.TrainingConfig(), n_groups=n_groups)
+    groups = divide_members(table, complete(members, MLPConfig(), kw.TrainingConfig()), n_groups=n_groups)
     assert sorted(place for group in groups for place in group) == list(range(len(members)))
     assert len(groups) == min(n_groups, len(members))
     assert max(map(len, groups)) <= -(-len(members) // n_groups) + 1

@@ -12,7 +12,7 @@ from knotwork.study._trainer import LEAST_SHIFT, knot_shifts
 from knotwork.training import _engine as engine
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import resolve_device, train
-from knotwork.training._members import TrainingTable
+from knotwork.training._members import TrainingTable, complete
 from tests.training.cases import make_member, make_table
 
 BACKBONE = MLPConfig(widths=(8,), dropout=0.0)
@@ -33,7 +33,7 @@ def test_a_stack_that_does_not_fit_is_split(monkeypatch):
     members = [make_member(table, method, seed=seed) for seed, method in enumerate(["BS-Q", "PLE", "IS-U", "Std"] * 2)]
     whole = run(table, members)
     assert len(whole.pieces) == 1
-    need = engine._member_bytes(table, 7, BACKBONE, CONFIG)
+    need = engine._member_bytes(table, complete(members, BACKBONE, CONFIG))
     monkeypatch.setattr(engine, "_free_memory", lambda device: 3.5 * need / engine.MEMORY_SHARE)
     parts = run(table, members)
     assert sorted(len(piece.places) for piece in parts.pieces) == [2, 3, 3]

@@ -13,8 +13,6 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from knotwork.training._config import TrainingConfig
-
 if TYPE_CHECKING:  # tables may have chunks
     from knotwork.training._members import DeviceTable, Member
 
@@ -277,25 +275,14 @@ class ChunkLoader:
         self._thread.join()
 
 
-def as_streamed(
-    rows: RowChunks, members: "Sequence[Member]", config: TrainingConfig
-) -> "tuple[list[Member], TrainingConfig]":
-    """Return members and configuration for training on chunks, each of which counts as an epoch.
+def as_streamed(rows: RowChunks, members: "Sequence[Member]") -> "list[Member]":
+    """Return members for training on chunks, each of which counts as an epoch.
 
     A pass over the rows takes as many epochs as there are chunks. Rows of the table lie behind those of the chunk.
     """
-
-    def longer(config: TrainingConfig) -> TrainingConfig:
-        return replace(config, max_epochs=config.max_epochs * len(rows.counts))
-
-    every = np.arange(rows.capacity)
-    streamed = [
-        replace(
-            member,
-            train=every,
-            valid=member.valid + rows.capacity,
-            config=None if member.config is None else longer(member.config),
-        )
-        for member in members
-    ]
-    return streamed, longer(config)
+    streamed, every = [], np.arange(rows.capacity)
+    for member in members:
+        config = member.settings[1]
+        longer = replace(config, max_epochs=config.max_epochs * len(rows.counts))
+        streamed.append(replace(member, train=every, valid=member.valid + rows.capacity, config=longer))
+    return streamed

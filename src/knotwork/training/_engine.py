@@ -23,7 +23,7 @@ from knotwork.nn import WAVES, Backbone, kind_of
 from knotwork.training._chunks import ChunkLoader, as_streamed
 from knotwork.training._config import TrainingConfig
 from knotwork.training._job import StackJob
-from knotwork.training._members import DeviceTable, Member, TrainingTable
+from knotwork.training._members import DeviceTable, Member, TrainingTable, complete
 from knotwork.training._network import Network, build_network, running_statistics
 from knotwork.training._objective import score_units
 from knotwork.training._progress import EpochReport, Reporter, Reporters
@@ -109,19 +109,17 @@ def train(
     """
     if not members:
         raise argument_error("members", "contain at least one member", members)
+    members = complete(members, backbone, config)
     if table.chunks is not None:
-        members, config = as_streamed(table.chunks, members, config)
+        members = as_streamed(table.chunks, members)
     device = resolve_device(device)
     for member in members:
-        _check_reproducible(member, *_settings(member, backbone, config), device)
+        _check_reproducible(member, device)
     data = DeviceTable.from_table(table, device, units=None if start is None else start.units)
-    if start is None:
-        waiting = plan_stacks(table, members, backbone, config, device)
-    else:
-        waiting = [list(piece.places) for piece in start.pieces]
+    waiting = plan_stacks(table, members, device, start)
     reporters = None if report is None else Reporters([report])
     run = _TrainCall(
-        table, data, members, backbone, config, categories, reporters, keep_knots, ensemble, len(waiting), start
+        table, data, members, config.time_limit, categories, reporters, keep_knots, ensemble, len(waiting), start
     )
     with matrix_precision(config, device), cpu_threads(device) as run.n_threads:
         run.train(waiting)
@@ -138,8 +136,7 @@ class _TrainCall:
     table: TrainingTable
     data: DeviceTable
     members: Sequence[Member]
-    backbone: Backbone
-    config: TrainingConfig
+    time_limit: float | None
     categories: str
     report: Reporters | None
     keep_knots: bool
@@ -153,7 +150,7 @@ class _TrainCall:
         self.paths: dict[int, npt.NDArray[np.float64] | None] = {}
         self.started = self.last_report = time.perf_counter()
         self.deadline = math.inf
-        self.costs = training_costs(self.table, self.members, self.backbone, self.config)
+        self.costs = training_costs(self.table, self.members)
         self.shares: dict[int, float] = {}
         self.stopped = self.out_of_time = False
         self.n_threads = 1
@@ -195,8 +192,7 @@ class _TrainCall:
 
     def _bytes(self, places: list[int]) -> int:
         """Return an estimate of the bytes of a stack."""
-        settings = _settings(self.members[places[0]], self.backbone, self.config)
-        return len(places) * _member_bytes(self.table, _columns([self.members[place] for place in places]), *settings)
+        return len(places) * _member_bytes(self.table, [self.members[place] for place in places])
 
     def _train_group(self, group: list[list[int]], number: int) -> None:
         """Train stacks side by side: each begins its next epoch as soon as it has finished one."""
@@ -231,9 +227,9 @@ class _TrainCall:
 
     def _set_deadline(self, places: list[int], waiting: list[int]) -> None:
         """Give a stack its share of the remaining time."""
-        if self.config.time_limit is not None:
+        if self.time_limit is not None:
             now = time.perf_counter()
-            left = max(self.started + self.config.time_limit - now, 0.0)
+            left = max(self.started + self.time_limit - now, 0.0)
             cost = self.costs[places].sum()
             self.deadline = now + left * cost / (cost + self.costs[waiting].sum())
 
@@ -285,9 +281,8 @@ class _RunningStack:
 
     def __init__(self, run: _TrainCall, places: list[int], number: int, n_beside: int) -> None:
         self.run, self.places, self.number = run, places, number
-        members = [run.members[place] for place in places]
-        self.members = [replace(member, config=member.config or run.config) for member in members]
-        self.job = StackJob(run.table, run.data, *_settings(self.members[0], run.backbone, run.config))
+        self.members = [run.members[place] for place in places]
+        self.job = StackJob(run.table, run.data, *self.members[0].settings)
         self.config, device = self.job.config, self.job.device
         self.stream = torch.cuda.Stream(device) if n_beside > 1 else None  # type: ignore[no-untyped-call]
         if self.stream is not None:
@@ -455,55 +450,49 @@ def _train_part(stack: TrainingStack, threads: StepThreads, stop: Event) -> Tens
     return torch.cat([stack.report, ids[None].double(), best_epoch[None].double()])
 
 
-def training_costs(
-    table: TrainingTable, members: Sequence[Member], backbone: Backbone, config: TrainingConfig
-) -> npt.NDArray[np.float64]:
+def training_costs(table: TrainingTable, members: Sequence[Member]) -> npt.NDArray[np.float64]:
     """Return the approximate number of multiplications of the training of each member."""
     costs, products = np.zeros(len(members)), {}
     for place, member in enumerate(members):
-        member_backbone, member_config = _settings(member, backbone, config)
-        key = member.size, member.embedding, member_backbone
+        backbone, config = member.settings
+        key = member.size, member.embedding, backbone
         if key not in products:
             products[key] = network_products(table, *key)
-        costs[place] = member_config.max_epochs * len(member.train) * products[key]
+        costs[place] = config.max_epochs * len(member.train) * products[key]
     return costs
 
 
 def plan_stacks(
-    table: TrainingTable,
-    members: Sequence[Member],
-    backbone: Backbone,
-    config: TrainingConfig,
-    device: torch.device,
+    table: TrainingTable, members: Sequence[Member], device: torch.device, start: Trained | None
 ) -> list[list[int]]:
     """Return the places of the members of each stack, in the order of their kinds.
 
     Members of one backbone, configuration, embedding, kind of missing values, shape of interactions and size form a
     stack, because smaller blocks would be padded; those that are only scaled join the smallest others, unless each
     value is a token or they must be reproducible. Configurations may differ in the strengths of the smoothness penalty.
+    Networks to resume from (`start`) stay in their stacks.
     """
+    if start is not None:
+        return [list(piece.places) for piece in start.pieces]
     groups: dict[Any, list[int]] = {}
     for place, member in enumerate(members):
-        group_backbone, group_config = _settings(member, backbone, config)
+        backbone, config = member.settings
         shape = None if member.interactions is None else member.interactions.shape
-        traits = member.embedding, member.learned_missing, shape
-        groups.setdefault((group_backbone, replace(group_config, smoothness=0.0), traits), []).append(place)
+        traits = backbone, replace(config, smoothness=0.0), member.embedding, member.learned_missing, shape
+        groups.setdefault(traits, []).append(place)
     memory = _free_memory(device) * MEMORY_SHARE
     stacks = []
-    for (group_backbone, group_config, _), places in groups.items():
-        join = not group_config.reproducible  # a member that is only scaled would get additional inputs of zeros
-        for same_size in _by_size(places, members, group_backbone, join_scaled=join):
+    for places in groups.values():
+        for same_size in _by_size(places, members):
             same_size.sort(key=lambda place: members[place].kinds)
-            columns = _columns([members[place] for place in same_size])
-            needed = _member_bytes(table, columns, group_backbone, group_config)
-            needed += _pair_bytes(members[same_size[0]], group_config.batch_size_for(table.n_rows))
-            most = max(int(memory / needed), 1)
+            most = max(int(memory / _member_bytes(table, [members[place] for place in same_size])), 1)
             stacks += np.array_split(np.array(same_size), -(-len(same_size) // most))
     return [[int(place) for place in stack] for stack in stacks]
 
 
-def _check_reproducible(member: Member, backbone: Backbone, config: TrainingConfig, device: torch.device) -> None:
+def _check_reproducible(member: Member, device: torch.device) -> None:
     """Raise an error if a member cannot be trained as `TrainingConfig.reproducible` requires."""
+    backbone, config = member.settings
     if not config.reproducible or device.type == "cpu":
         return
     kinds = {kind_of(block, member.learnable).kind for block in member.blocks}
@@ -520,49 +509,37 @@ def _check_reproducible(member: Member, backbone: Backbone, config: TrainingConf
         raise argument_error("reproducible", f"be used {reason}", True, "Pass device='cpu', or reproducible=False.")
 
 
-def _columns(members: Sequence[Member]) -> int:
-    """Return the columns of a feature in a stack, before and after its embedding."""
-    size, embedding = max(member.size for member in members), members[0].embedding
-    return size if embedding is None else size + embedding.columns(size)
-
-
-def _settings(member: Member, backbone: Backbone, config: TrainingConfig) -> tuple[Backbone, TrainingConfig]:
-    """Return a member's backbone and configuration, by default those of the call."""
-    return member.backbone or backbone, member.config or config
-
-
-def _by_size(
-    places: Sequence[int], members: Sequence[Member], backbone: Backbone, *, join_scaled: bool
-) -> list[list[int]]:
+def _by_size(places: Sequence[int], members: Sequence[Member]) -> list[list[int]]:
+    """Return places by the size of blocks; members that are only scaled join the smallest others, if they may."""
+    backbone, config = members[places[0]].settings
     by_size: dict[Any, list[int]] = {}
     for place in places:
         by_size.setdefault(members[place].size if backbone.pads_blocks else members[place].sizes, []).append(place)
-    if join_scaled and backbone.pads_blocks and len(by_size) > 1 and 1 in by_size:
+    # A member that is only scaled gets additional inputs of zeros, by which it rounds differently.
+    if not config.reproducible and backbone.pads_blocks and len(by_size) > 1 and 1 in by_size:
         scaled = by_size.pop(1)
         by_size[min(by_size)] += scaled
     return list(by_size.values())
 
 
-def _member_bytes(table: TrainingTable, size: int, backbone: Backbone, config: TrainingConfig) -> int:
-    """Return an estimate of the bytes of a member in a stack.
+def _member_bytes(table: TrainingTable, members: Sequence[Member]) -> int:
+    """Return an estimate of the bytes of each of the members of a stack.
 
     About 7 floats per parameter (weight, gradient, two moments, best weight, copies), 2 more with a moving average of
     the weights, 2 per activation (forward and backward), and 2 integers per row (rows of the table, and their order in
     the epoch).
     """
-    n_parameters = sum(parameter.numel() for parameter in _meta_network(table, size, backbone).parameters())
-    batch = config.batch_size_for(table.n_rows)
-    per_row = backbone.activations([size] * table.numbers.shape[1], len(table.cardinalities))
+    backbone, config = members[0].settings
+    size, embedding = max(member.size for member in members), members[0].embedding
+    batch, interactions = config.batch_size_for(table.n_rows), 0
+    if members[0].interactions is not None:
+        n_pairs, rank, width = members[0].interactions.shape
+        interactions = 8 * n_pairs * (7 * size * rank * width + 2 * batch * (size + 2 * rank * width))
+    columns = size if embedding is None else size + embedding.columns(size)  # before and after the embedding
+    n_parameters = sum(parameter.numel() for parameter in _meta_network(table, columns, backbone).parameters())
+    per_row = backbone.activations([columns] * table.numbers.shape[1], len(table.cardinalities))
     per_parameter = 9 if config.weight_average else 7
-    return 4 * (per_parameter * n_parameters + 2 * batch * per_row) + 16 * table.n_at_once
-
-
-def _pair_bytes(member: Member, batch: int) -> int:
-    """Return an estimate of the bytes of a member's interactions, as `_member_bytes` counts."""
-    if member.interactions is None:
-        return 0
-    n_pairs, rank, width = member.interactions.shape
-    return 8 * n_pairs * (7 * member.size * rank * width + 2 * batch * (member.size + 2 * rank * width))
+    return 4 * (per_parameter * n_parameters + 2 * batch * per_row) + 16 * table.n_at_once + interactions
 
 
 def _meta_network(table: TrainingTable, size: int, backbone: Backbone) -> torch.nn.Module:

@@ -19,7 +19,7 @@ from knotwork.training._config import TrainingConfig
 from knotwork.training._objective import Objective
 from knotwork.training._objectives import USUAL
 
-__all__ = ["Member", "TrainingTable", "column_units", "padded", "planned_rates"]
+__all__ = ["Member", "TrainingTable", "column_units", "complete", "padded", "planned_rates"]
 
 SMALLEST_UNIT = 1e-290
 """Smallest unit of a column: its half and its inverse are normal numbers."""
@@ -155,6 +155,13 @@ class Member:
         return replace(self, train=self.train[:1], valid=self.valid[:0])
 
     @property
+    def settings(self) -> tuple[Backbone, TrainingConfig]:
+        """Backbone and configuration, which `complete` has set."""
+        assert self.backbone is not None
+        assert self.config is not None
+        return self.backbone, self.config
+
+    @property
     def size(self) -> int:
         """Columns of its widest block."""
         return max((block.size for block in self.blocks), default=1)
@@ -173,6 +180,11 @@ class Member:
     def kinds(self) -> tuple[Any, ...]:
         """Kinds of its functions; members of the same kinds are encoded in one pass."""
         return (*(kind_of(block, self.learnable) for block in self.blocks), self.learnable)
+
+
+def complete(members: Sequence[Member], backbone: Backbone, config: TrainingConfig) -> list[Member]:
+    """Return members that have a backbone and a configuration, by default the given ones."""
+    return [replace(each, backbone=each.backbone or backbone, config=each.config or config) for each in members]
 
 
 def column_units(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

@@ -9,9 +9,9 @@ import os
 import socket
 import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import Any, final
 
 import numpy as np
@@ -21,10 +21,10 @@ from knotwork._checks import argument_error, check_choice, check_installed
 from knotwork.nn import Backbone
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import matrix_precision, plan_stacks, resolve_device, train, training_costs
-from knotwork.training._members import Member, TrainingTable
+from knotwork.training._members import Member, TrainingTable, complete
 from knotwork.training._progress import EpochReport, Reporter, Reporters
 from knotwork.training._results import Trained
-from knotwork.training._threads import stopped_by_ctrl_c, wait_for
+from knotwork.training._threads import run_in_threads
 
 __all__ = [
     "MAX_RETRIES",
@@ -104,63 +104,48 @@ def train_spread(
         Networks and histories: those of `train` on one device up to rounding, and bit for bit with
         `TrainingConfig.reproducible`.
     """
+    members = complete(members, backbone, config)
     if is_cluster(device):
         with connected() as ray:
             return _train_on_cluster(ray, table, members, (backbone, config), device=device, start=start, **settings)
     devices = resolve_devices(device)
     if len(devices) == 1:
         return train(table, members, backbone, config, device=devices[0], report=report, start=start, **settings)
-    groups = divide_members(table, members, backbone, config, n_groups=len(devices), start=start)
-    costs = training_costs(table, members, backbone, config)
+    groups = divide_members(table, members, n_groups=len(devices), start=start)
+    costs = training_costs(table, members)
     progress = _Progress(None if report is None else Reporters([report]), [costs[group].sum() for group in groups])
 
-    def train_group(worker: int) -> Trained:
+    trained: dict[int, Trained] = {}
+
+    def train_group(worker: int) -> None:
         on_gpu = devices[worker].type == "cuda"
         with torch.cuda.device(devices[worker]) if on_gpu else nullcontext():
             chosen = {**settings, "device": devices[worker], "report": progress.reporter(worker)}
             chosen["start"] = None if start is None else start.take(groups[worker])
-            return train(table, [members[place] for place in groups[worker]], backbone, config, **chosen)
+            group = [members[place] for place in groups[worker]]
+            trained[worker] = train(table, group, backbone, config, **chosen)
 
-    futures: list[Future[Trained]] = []
+    interrupted = False
     try:
-        with (
-            stopped_by_ctrl_c(progress.stop),
-            matrix_precision(config, devices[0]),
-            ThreadPoolExecutor(len(groups), "knotwork-device") as pool,
-        ):
-            try:
-                futures += [pool.submit(train_group, worker) for worker in range(len(groups))]
-                wait_for(futures)
-            finally:
-                progress.stop.set()
+        with matrix_precision(config, devices[0]):
+            run_in_threads([partial(train_group, worker) for worker in range(len(groups))], progress.stop)
     except KeyboardInterrupt:
-        if len(futures) < len(groups):  # it came before all of them began
+        if len(trained) < len(groups):  # it came before all of them began
             raise
-        progress.interrupted = True
-    trained = [future.result() for future in futures]
-    joined = Trained.joined(trained, groups, devices[0])
-    return replace(joined, interrupted=joined.interrupted or progress.interrupted)
+        interrupted = True
+    joined = Trained.joined([trained[worker] for worker in range(len(groups))], groups, devices[0])
+    return replace(joined, interrupted=joined.interrupted or interrupted)
 
 
 def divide_members(
-    table: TrainingTable,
-    members: Sequence[Member],
-    backbone: Backbone,
-    config: TrainingConfig,
-    *,
-    n_groups: int,
-    start: Trained | None = None,
+    table: TrainingTable, members: Sequence[Member], *, n_groups: int, start: Trained | None = None
 ) -> list[list[int]]:
     """Return the places of the members of each device, increasing: equal shares of the work, and few divided stacks.
 
     There are fewer groups than devices if there are fewer members.
     """
-    if start is None:
-        stacks = plan_stacks(table, members, backbone, config, torch.device("cpu"))
-    else:
-        stacks = [list(piece.places) for piece in start.pieces]
-    order = np.array([place for stack in stacks for place in stack])
-    costs = training_costs(table, members, backbone, config)[order]
+    order = np.array([place for stack in plan_stacks(table, members, CPU, start) for place in stack])
+    costs = training_costs(table, members)[order]
     n_groups = min(n_groups, len(order))
     middles = (np.cumsum(costs) - 0.5 * costs) / max(costs.sum(), 1e-300)
     numbers = np.minimum((middles * n_groups).astype(np.intp), n_groups - 1)
@@ -173,8 +158,7 @@ class _Progress:
     """Joins the reports of all devices for one receiver, and tells the devices when to stop."""
 
     def __init__(self, report: Reporters | None, costs: Sequence[float]) -> None:
-        self.stop, self.interrupted = threading.Event(), False
-        self._report, self._lock = report, threading.Lock()
+        self.stop, self._report, self._lock = threading.Event(), report, threading.Lock()
         self._shares = np.array(costs) / max(float(np.sum(costs)), 1e-300)
         self._latest: list[EpochReport | None] = [None] * len(costs)
 
@@ -227,7 +211,7 @@ def _train_on_cluster(
 ) -> Trained:
     """Train groups of members as tasks of a cluster; a task whose worker dies is run again elsewhere."""
     n_workers, gpus = _cluster_workers(ray, device)
-    groups = divide_members(table, members, *kind, n_groups=n_workers, start=start)
+    groups = divide_members(table, members, n_groups=n_workers, start=start)
     task = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=MAX_RETRIES)(_train_remotely)
     stored, here = ray.put(table), resolve_device("auto" if device == "ray" else "cpu")
     settings["device"] = "cuda" if gpus else "cpu"

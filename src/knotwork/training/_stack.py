@@ -443,7 +443,7 @@ def steps_are_large(job: StackJob, network: Network) -> bool:
 def _strengths(job: StackJob, members: Sequence[Member], network: Network) -> Tensor | None:
     """Return the strengths of the smoothness penalty, of shape (n_members, n_features); None if none is above 0."""
     shape = len(members), len(members[0].blocks)
-    strengths = np.array([(member.config or job.config).strengths(shape[1]) for member in members]).reshape(shape)
+    strengths = np.array([member.settings[1].strengths(shape[1]) for member in members]).reshape(shape)
     if not strengths.any() or block_weights(network, job.backbone) is None:
         return None
     return torch.from_numpy(strengths).to(job.device, torch.float32)

@@ -15,8 +15,9 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from functools import partial
 from types import FrameType
 from typing import Any, TypeVar, final
 
@@ -25,7 +26,7 @@ import torch
 from knotwork._cores import usable_cores
 from knotwork.errors import ForkedProcessError
 
-__all__ = ["StepThreads", "cpu_threads", "side_by_side", "stopped_by_ctrl_c", "wait_for"]
+__all__ = ["StepThreads", "cpu_threads", "run_in_threads", "side_by_side"]
 
 TIMED_STEPS = 3
 """Steps that are timed with each number of threads."""
@@ -107,29 +108,31 @@ def side_by_side(calls: Sequence[Callable[[threading.Event], Result]], n_threads
     stop = threading.Event()
     if len(calls) == 1 or n_threads == 1:
         return [call(stop) for call in calls]
-    n_threads = min(n_threads, len(calls))
-    with stopped_by_ctrl_c(stop), ThreadPoolExecutor(n_threads, "knotwork", torch.set_num_threads, (1,)) as pool:
+    settings = min(n_threads, len(calls)), "knotwork", torch.set_num_threads, (1,)
+    return run_in_threads([partial(call, stop) for call in calls], stop, *settings)
+
+
+def run_in_threads(calls: Sequence[Callable[[], Result]], stop: threading.Event, *settings: Any) -> list[Result]:
+    """Return the results of functions that run in threads and return soon after `stop` is set.
+
+    It is set by an exception of one of them and by Ctrl-C, which are raised after all of them have returned. `settings`
+    are those of the pool of threads; by default each function has one. Ctrl-C is noticed within `GLANCE` seconds: a
+    signal that another thread receives does not end a wait of this one.
+    """
+    with _stopped_by_ctrl_c(stop), ThreadPoolExecutor(*(settings or (len(calls), "knotwork-device"))) as pool:
         try:
-            futures = [pool.submit(call, stop) for call in calls]
-            wait_for(futures)
+            futures = [pool.submit(call) for call in calls]
+            while not all(future.done() for future in futures):
+                done, _ = wait(futures, GLANCE, return_when=FIRST_EXCEPTION)
+                if any(future.exception() is not None for future in done):
+                    break
         finally:
             stop.set()
     return [future.result() for future in futures]
 
 
-def wait_for(futures: Sequence[Future[Any]]) -> None:
-    """Wait until all functions have returned, or one of them has failed.
-
-    Ctrl-C is noticed within `GLANCE` seconds: a signal that another thread receives does not end a wait of this one.
-    """
-    while True:
-        done, waiting = wait(futures, GLANCE, return_when=FIRST_EXCEPTION)
-        if not waiting or any(future.exception() is not None for future in done):
-            return
-
-
 @contextmanager
-def stopped_by_ctrl_c(stop: threading.Event) -> Iterator[None]:
+def _stopped_by_ctrl_c(stop: threading.Event) -> Iterator[None]:
     """Let Ctrl-C set an event while threads run; it has its usual effect at the end of the block.
 
     KeyboardInterrupt may be raised between any two instructions: while a lock is held, before a thread is known to its
