@@ -1,9 +1,9 @@
 """Training rows that do not fit in memory: chunks of them in files, and what loads them ahead of the training."""
 
 import os
-import queue
-import threading
+from collections import deque
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, final
@@ -202,41 +202,45 @@ class ChunkLoader:
 
     def __init__(self, rows: RowChunks, data: "DeviceTable") -> None:
         self.rows, self.data = rows, data
-        self._free: queue.Queue[_Slot | None] = queue.Queue()
-        self._ready: queue.Queue[tuple[_Slot, int] | BaseException] = queue.Queue()
-        for _ in range(min(len(rows.counts), 2)):
-            self._free.put(self._slot())
-        self._n_loaded, self._is_closed = 0, False
-        self._thread = threading.Thread(target=self._read_ahead, name="knotwork-chunks", daemon=True)
-        self._thread.start()
-
-    @property
-    def _on_gpu(self) -> bool:
-        return self.data.numbers.device.type == "cuda"
+        on_gpu = data.numbers.device.type == "cuda"
+        self._stream = torch.cuda.Stream(data.numbers.device) if on_gpu else None  # type: ignore[no-untyped-call]
+        self._pool = ThreadPoolExecutor(1, "knotwork-chunks")
+        numbers = range(min(len(rows.counts), 2))
+        self._reads = deque(self._pool.submit(self._read, self._slot(), number) for number in numbers)
+        self._n_loaded = 0
 
     def _slot(self) -> _Slot:
         shape = self.rows.capacity, self.rows.form.dtype.itemsize
-        host = torch.empty(shape, dtype=torch.uint8, pin_memory=self._on_gpu)
-        if not self._on_gpu:
+        host = torch.empty(shape, dtype=torch.uint8, pin_memory=self._stream is not None)
+        if self._stream is None:
             return _Slot(host, host, None)
         event = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
         return _Slot(host, torch.empty(shape, dtype=torch.uint8, device=self.data.numbers.device), event)
+
+    def _read(self, slot: _Slot, number: int) -> tuple[_Slot, int]:
+        """Read the chunk of a number into a slot, whose last chunk has been used."""
+        if slot.event is not None:
+            slot.event.synchronize()
+        n_rows = self.rows.read(self.rows.chunk(number), slot.host.numpy())
+        if self._stream is not None:
+            with torch.cuda.stream(self._stream):
+                slot.device[:n_rows].copy_(slot.host[:n_rows], non_blocking=True)
+                slot.event.record(self._stream)
+        return slot, n_rows
 
     def load(self) -> None:
         """Replace the chunk in the table by the next one; a single chunk stays."""
         if self._n_loaded and len(self.rows.counts) == 1:
             return
-        item = self._ready.get()
-        if isinstance(item, BaseException):
-            raise item
-        slot, n_rows = item
+        slot, n_rows = self._reads.popleft().result()
         if slot.event is not None:
             torch.cuda.current_stream(slot.device.device).wait_event(slot.event)
         self._fill(self.rows.form.views(slot.device[:n_rows]), n_rows)
         if slot.event is not None:
             slot.event.record()
         self._n_loaded += 1
-        self._free.put(slot)
+        if len(self.rows.counts) > 1:
+            self._reads.append(self._pool.submit(self._read, slot, self._n_loaded + 1))
 
     def _fill(self, parts: dict[str, Tensor], n_rows: int) -> None:
         data, indicated = self.data, list(self.rows.indicated)
@@ -251,28 +255,9 @@ class ChunkLoader:
         missing = data.numbers[:n_rows, indicated].isnan()
         data.codes[:n_rows, n_codes:] = torch.where(missing, *FLAGS)
 
-    def _read_ahead(self) -> None:
-        try:
-            stream = torch.cuda.Stream(self.data.numbers.device) if self._on_gpu else None  # type: ignore[no-untyped-call]
-            number = 0
-            while (slot := self._free.get()) is not None and not self._is_closed:
-                if slot.event is not None:
-                    slot.event.synchronize()  # the last chunk in this slot has been used
-                n_rows = self.rows.read(self.rows.chunk(number), slot.host.numpy())
-                if stream is not None:
-                    with torch.cuda.stream(stream):
-                        slot.device[:n_rows].copy_(slot.host[:n_rows], non_blocking=True)
-                        slot.event.record(stream)
-                number += 1
-                self._ready.put((slot, n_rows))
-        except BaseException as error:  # raised by `load`, in the thread that trains
-            self._ready.put(error)
-
     def close(self) -> None:
         """Stop reading."""
-        self._is_closed = True
-        self._free.put(None)
-        self._thread.join()
+        self._pool.shutdown(cancel_futures=True)
 
 
 def as_streamed(rows: RowChunks, members: "Sequence[Member]") -> "list[Member]":

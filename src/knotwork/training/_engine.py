@@ -4,7 +4,7 @@ import math
 import os
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from threading import Event
@@ -288,8 +288,9 @@ class _RunningStack:
         if self.stream is not None:
             self.stream.wait_stream(torch.cuda.current_stream())
         self.chunks = None if run.table.chunks is None else ChunkLoader(run.table.chunks, run.data)
-        with self._on_stream(), self._closed_on_error():
+        with self._on_stream(), ExitStack() as on_error:
             if self.chunks is not None:
+                on_error.callback(self.chunks.close)  # it has a thread
                 self.chunks.load()
             network = self._network()
             start = self._start()
@@ -300,6 +301,7 @@ class _RunningStack:
             self.scale = torch.cat([part.units.scale for part in self.parts])
             self.knots = KnotPaths(enabled=run.keep_knots)
             self.knots.add(self.parts)
+            on_error.pop_all()
         shares_steps = steps_are_large(self.job, network) and not self.config.reproducible
         self.threads = StepThreads(run.n_threads if shares_steps else 1)
         self.n_steps = max(part.n_steps for part in self.parts)
@@ -327,16 +329,6 @@ class _RunningStack:
             run.table, self.members, self.job.backbone, units=run.data.units, categories=run.categories,
             min_spacing=self.config.knot_spacing, reproducible=reproducible, device=self.job.device,
         )  # fmt: skip
-
-    @contextmanager
-    def _closed_on_error(self) -> Iterator[None]:
-        """Stop the thread that loads chunks if building the stack fails."""
-        try:
-            yield
-        except BaseException:
-            if self.chunks is not None:
-                self.chunks.close()
-            raise
 
     def _on_stream(self) -> AbstractContextManager[Any]:
         return nullcontext() if self.stream is None else torch.cuda.stream(self.stream)
