@@ -15,10 +15,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias
+from typing import Any, BinaryIO
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from knotwork._checks import argument_error, check_installed, listed, type_error
@@ -44,17 +43,12 @@ LARGEST_RATIO = 200
 """A file may expand to 256 MiB, or to 200 times its size: no real table is compressed more than that."""
 
 BYTE_ORDER_MARKS = {
-    codecs.BOM_UTF8: "utf-8",
     codecs.BOM_UTF32_LE: "utf-32",
     codecs.BOM_UTF32_BE: "utf-32",
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-"""Byte order marks; UTF-32 comes first, since its mark begins with that of UTF-16."""
-
-QUOTE = ord('"')
-
-Places: TypeAlias = npt.NDArray[np.int64]
+"""Byte order marks; UTF-32 comes first, since its mark begins with that of UTF-16. UTF-8 is recognised without one."""
 
 COMMA_NUMBER = re.compile(r"[+-]?\d+,\d+")
 POINT_NUMBER = re.compile(r"[+-]?\d*\.\d+([eE][+-]?\d+)?")
@@ -171,19 +165,20 @@ def read_text(path: Path, wanted: TextFormat) -> tuple[pd.DataFrame, list[str]]:
 
 
 def _read(content: _Content, wanted: TextFormat) -> tuple[pd.DataFrame, list[str]]:
-    survey = _survey(content)
     head = content.head()
     if not head.strip("\r\n \t\ufeff"):
         raise ColumnError(f"{content.path} is empty. A header and at least one row are needed.")
     layout = _detect(head, wanted, content.path)
-    if survey.nul_line is not None:
-        raise _nul_error(content, layout, survey.nul_line)
+    n_newlines, n_quotes, n_nul = _count(content, '\n"\0')
+    if n_nul:
+        raise _nul_error(content, layout)
     frame = _parse(content, layout)
-    notes = [_describe(content.encoding, layout)] if _is_unusual(content.encoding, layout) else []
+    is_usual = (content.encoding, layout.sep, layout.decimal) == ("utf-8", ",", ".")
+    notes = [] if is_usual else [_describe(content.encoding, layout)]
     if layout.has_row_names:
         frame = frame.reset_index(drop=True)
         notes.append("The rows have one more field than the header: the first field, the row name, is ignored.")
-    notes += _check_lines(frame, content, layout, survey)
+    notes += _check_lines(frame, content, layout, n_newlines=n_newlines, n_quotes=n_quotes)
     frame.columns, naming = name_columns(layout.header)
     if layout.decimal == ",":
         _read_groups(frame)
@@ -201,7 +196,7 @@ def _open_content(path: Path, encoding: str | None) -> _Content:
         if encoding is not None:
             is_plain = encoding in ("utf-8", "utf-8-sig", "ascii")
             return _Content(path, "utf-8") if is_plain else _convert(path, head + file.read(), encoding)
-        if _guess_encoding(head) == "utf-8":
+        if _guess_encoding(head, is_whole=False) == "utf-8":
             return _Content(path, "utf-8")
         return _convert(path, head + file.read(), None)
 
@@ -226,8 +221,8 @@ OTHER_FORMATS = (
 """First bytes of files that are not text, with the name and suffix of their format."""
 
 
-def _guess_encoding(data: bytes) -> str | None:
-    """Return the encoding of the first bytes of a file; None for a single-byte encoding."""
+def _guess_encoding(data: bytes, *, is_whole: bool) -> str | None:
+    """Return the encoding of a file or of its first bytes; None for a single-byte encoding."""
     for mark, encoding in BYTE_ORDER_MARKS.items():
         if data.startswith(mark):
             return encoding
@@ -236,7 +231,7 @@ def _guess_encoding(data: bytes) -> str | None:
     if max(even, odd) > 0.3 and min(even, odd) < 0.05:  # every second byte of European text is zero in UTF-16
         return "utf-16-le" if odd > even else "utf-16-be"
     try:
-        codecs.getincrementaldecoder("utf-8")().decode(data)
+        codecs.getincrementaldecoder("utf-8")().decode(data, is_whole)
     except UnicodeDecodeError:
         return None
     return "utf-8"
@@ -244,23 +239,13 @@ def _guess_encoding(data: bytes) -> str | None:
 
 def _convert(path: Path, data: bytes, encoding: str | None) -> _Content:
     """Return the content in UTF-8; the encoding is detected unless it is given."""
-    encoding = encoding or _guess_encoding(data)
-    if encoding is None or (encoding == "utf-8" and not _is_utf8(data)):
-        encoding = _legacy_encoding(path, data)
+    encoding = encoding or _guess_encoding(data, is_whole=True) or _legacy_encoding(path, data)
     if encoding in ("utf-8", "utf-8-sig"):
         return _Content(path, "utf-8", data)
     try:
         return _Content(path, encoding, data.decode(encoding).encode("utf-8"))
     except UnicodeError as error:
         raise _undecodable(path, encoding, error) from error
-
-
-def _is_utf8(data: bytes) -> bool:
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _legacy_encoding(path: Path, data: bytes) -> str:
@@ -358,36 +343,23 @@ def quoted_reason(error: BaseException) -> str:
     return f"The reader reports: {reason[:200]}"
 
 
-@dataclass(frozen=True)
-class _FileSurvey:
-    """Counts over a whole file; `nul_line` is the first line with a NUL character, counted from 1."""
-
-    n_newlines: int
-    n_quotes: int
-    nul_line: int | None
-
-
-def _survey(content: _Content) -> _FileSurvey:
-    n_newlines, n_quotes, nul_line = 0, 0, None
+def _count(content: _Content, signs: str) -> list[int]:
+    """Return how often each of some ASCII characters occurs; much faster than `bytes.count` for frequent ones."""
+    counts = [0] * len(signs)
     with content.open() as file:
         while chunk := file.read(CHUNK_BYTES):
-            if nul_line is None and (place := chunk.find(b"\0")) >= 0:
-                nul_line = n_newlines + chunk.count(b"\n", 0, place) + 1
-            n_newlines += _count_byte(chunk, ord("\n"))
-            n_quotes += _count_byte(chunk, QUOTE)
-    return _FileSurvey(n_newlines, n_quotes, nul_line)
+            codes = np.frombuffer(chunk, dtype=np.uint8)
+            for place, sign in enumerate(signs):
+                if sign.encode() in chunk:
+                    counts[place] += int(np.count_nonzero(codes == ord(sign)))
+    return counts
 
 
-def _count_byte(chunk: bytes, code: int) -> int:
-    """Return the number of occurrences of a byte; much faster than `bytes.count` for frequent bytes."""
-    return int(np.count_nonzero(np.frombuffer(chunk, dtype=np.uint8) == code))
-
-
-def _nul_error(content: _Content, layout: _TextLayout, line: int) -> ColumnError:
-    """Return the error for a NUL character, which names the column."""
+def _nul_error(content: _Content, layout: _TextLayout) -> ColumnError:
+    """Return the error for a NUL character, which names the first line with one and the column."""
     with content.open() as file:
-        text = next(islice(file, line - 1, None)).decode("utf-8", errors="replace")
-    place = text[: text.index("\0")].count(layout.sep)
+        line, data = next((number, data) for number, data in enumerate(file, start=1) if b"\0" in data)
+    place = data[: data.index(b"\0")].count(layout.sep.encode())
     where = f"column {layout.header[place]!r}" if place < len(layout.header) and line > 1 else "the header"
     return ColumnError(
         f"{content.path}: {where} has a NUL character in line {line}. The file is damaged, or it is not text: "
@@ -468,10 +440,6 @@ def _has_decimal_comma(rows: list[list[str]]) -> bool:
     return not any(POINT_NUMBER.fullmatch(field) and not GROUPED.fullmatch(field) for field in fields)
 
 
-def _is_unusual(encoding: str, layout: _TextLayout) -> bool:
-    return (encoding, layout.sep, layout.decimal) != ("utf-8", ",", ".")
-
-
 def _describe(encoding: str, layout: _TextLayout) -> str:
     sep = SEPARATORS.get(layout.sep, repr(layout.sep))
     decimal = "comma" if layout.decimal == "," else "point"
@@ -524,105 +492,66 @@ def _parser_reason(error: BaseException) -> str:
     return quoted_reason(error) or "Export it again."
 
 
-def _check_lines(frame: pd.DataFrame, content: _Content, layout: _TextLayout, survey: _FileSurvey) -> list[str]:
+def _check_lines(
+    frame: pd.DataFrame, content: _Content, layout: _TextLayout, *, n_newlines: int, n_quotes: int
+) -> list[str]:
     """Compare rows with lines: report rows with too few fields; raise an error if a stray quotation mark joins rows.
 
     The file is read a second time only if something may be wrong: a value in the last column is missing, or there are
     more lines than rows.
     """
-    has_texts = survey.n_quotes > 0 and survey.n_newlines > len(frame) + 1 + layout.sep_line
+    n_above, n_fields = 1 + layout.sep_line, len(layout.header) + layout.has_row_names
+    has_texts = n_quotes > 0 and n_newlines > len(frame) + n_above
     is_short = frame.shape[1] > 1 and bool(frame.iloc[:, -1].isna().any())
-    n_fields = len(layout.header) + layout.has_row_names
-    if not survey.n_quotes and is_short:  # no row has more fields than the header, so counting separators is enough
-        is_short = _count(content, layout.sep) < (n_fields - 1) * (len(frame) + 1)
+    if not n_quotes and is_short:  # no row has more fields than the header, so counting separators is enough
+        is_short = _count(content, layout.sep)[0] < (n_fields - 1) * (len(frame) + 1)
     if not has_texts and not is_short:
         return []
-    lines = _Lines.count(content, layout, newline=10 if survey.n_newlines else 13)
-    if has_texts and (lines.stray is not None or lines.n_records - 1 - layout.sep_line > len(frame)):
+    n_rows, n_short, first_short, stray = _survey_rows(content, layout, n_fields)
+    if has_texts and (stray or n_rows - n_above > len(frame)):
         raise argument_error(
             "path",
-            f"have quotation marks in pairs around fields, which fails in line {lines.stray or 1} or before",
+            f"have quotation marks in pairs around fields, which fails in line {stray or 1} or before",
             str(content.path),
             "Remove the stray quotation mark, or double those inside texts.",
         )
-    if not lines.n_short or lines.stray is not None:
+    if not n_short or stray:
         return []
-    rows = "1 row has" if lines.n_short == 1 else f"{lines.n_short:,} rows have"
-    return [f"{rows} fewer fields than the header, first in line {lines.first_short}: the rest is taken as missing."]
+    rows = "1 row has" if n_short == 1 else f"{n_short:,} rows have"
+    return [f"{rows} fewer fields than the header, first in line {first_short}: the rest is taken as missing."]
 
 
-def _count(content: _Content, sep: str) -> int:
-    """Return the number of separators."""
-    total = 0
-    with content.open() as file:
-        while chunk := file.read(CHUNK_BYTES):
-            total += _count_byte(chunk, ord(sep))
-    return total
+def _survey_rows(content: _Content, layout: _TextLayout, n_fields: int) -> tuple[int, int, int, int]:
+    """Read the fields of all rows; blank lines are none.
 
-
-@dataclass
-class _Lines:
-    """Counts over the lines of a file.
-
-    `n_records` is the number of rows including the header, without blank lines; `first_short` and `stray` are lines,
-    counted from 1: the first with too few fields, and the first with a quotation mark inside a field.
+    Returns
+    -------
+    n_rows : int
+        Number of rows, with those above the first row of the table.
+    n_short, first_short : int
+        How many rows of the table have too few fields, and the line, from 1, of the first.
+    stray : int
+        The line of a quotation mark inside a field that began with one; 0 if there is none.
     """
-
-    n_records: int = 0
-    n_short: int = 0
-    first_short: int = 0
-    stray: int | None = None
-    n_lines: int = 0
-
-    @classmethod
-    def count(cls, content: _Content, layout: _TextLayout, *, newline: int) -> "_Lines":
-        lines, rest = cls(), b""
-        n_fields = len(layout.header) + layout.has_row_names
-        with content.open() as file:
-            while True:
-                chunk = file.read(CHUNK_BYTES)
-                data = rest + (chunk if lines.n_lines or rest else chunk.removeprefix(codecs.BOM_UTF8))
-                if not chunk and data and data[-1] != newline:
-                    data += bytes([newline])
-                rest = data[lines._add(data, layout, n_fields=n_fields, newline=newline) :]
-                if not chunk:
-                    return lines
-
-    def _add(self, data: bytes, layout: _TextLayout, *, n_fields: int, newline: int) -> int:
-        """Add the complete records of a chunk that starts with a record; return the start of the next one."""
-        codes = np.frombuffer(data, dtype=np.uint8)
-        is_event, is_quote = (codes == ord(layout.sep)) | (codes == newline), codes == QUOTE
-        if is_quote.any():
-            is_event &= np.cumsum(is_quote, dtype=np.uint8) % 2 == 0  # not between two quotation marks
-        events = np.flatnonzero(is_event)
-        last = np.flatnonzero(codes[events] == newline)
-        if not len(last):
-            return 0
-        counts, ends = np.diff(last, prepend=-1), events[last]  # fields and end of each record
-        starts = np.append(0, ends[:-1] + 1)
-        is_blank = ends == starts
-        for place in np.flatnonzero((counts == 1) & ~is_blank):
-            is_blank[place] = not data[starts[place] : ends[place]].strip()
-        is_short = (counts < n_fields) & ~is_blank
-        is_short[: 1 + layout.sep_line] &= self.n_lines > 0  # the header is not a row
-        if is_short.any() and not self.n_short:
-            self.first_short = self.n_lines + data.count(newline, 0, int(starts[is_short][0])) + 1
-        stray = _stray_quotes(codes[: ends[-1] + 1], np.flatnonzero(is_quote[: ends[-1]]), layout)
-        if len(stray) and self.stray is None:
-            self.stray = self.n_lines + data.count(newline, 0, int(stray[0])) + 1
-        self.n_short += int(is_short.sum())
-        self.n_records += int((~is_blank).sum())
-        self.n_lines += data.count(newline, 0, int(ends[-1]) + 1)
-        return int(ends[-1]) + 1
-
-
-def _stray_quotes(codes: npt.NDArray[np.uint8], quotes: Places, layout: _TextLayout) -> Places:
-    """Return quotation marks that neither start nor end a field; two in a row are an escaped one."""
-    edges = np.array([ord(layout.sep), 10, 13, QUOTE, *([32] if layout.spaces else [])])
-    opening, closing = quotes[0::2], quotes[1::2]
-    inner = opening[opening > 0]
-    wrong = [inner[~np.isin(codes[inner - 1], edges)], closing[~np.isin(codes[closing + 1], edges)]]
-    return np.sort(np.concatenate(wrong))
+    n_rows = n_short = first_short = stray = end = 0
+    usual = csv.field_size_limit(2**31 - 1)
+    with content.open() as file:
+        text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
+        rows = csv.reader(text, delimiter=layout.sep, skipinitialspace=layout.spaces, strict=True)
+        try:
+            for fields in rows:
+                start, end = end + 1, rows.line_num
+                if len(fields) < n_fields:
+                    if not fields or (len(fields) == 1 and not fields[0].strip()):
+                        continue
+                    if n_rows > layout.sep_line:
+                        n_short, first_short = n_short + 1, first_short or start
+                n_rows += 1
+        except csv.Error:
+            stray = rows.line_num
+        finally:
+            csv.field_size_limit(usual)
+    return n_rows, n_short, first_short, stray
 
 
 def name_columns(header: Sequence[Any]) -> tuple[list[str], list[str]]:
