@@ -56,7 +56,7 @@ def test_a_survey_holds_out_a_share_of_the_rows(monkeypatch, n_rows):
     seen = []
     batches = [FRAME.iloc[start : min(start + 37, n_rows)] for start in range(0, n_rows, 37)]
     survey = survey_batches(BatchReader(batches, "y"), lambda y: seen.append(len(y)), share=0.1, seed=0)
-    assert survey.n_rows == sum(seen) == survey.whole.n_rows == n_rows
+    assert sum(seen) == survey.whole.n_rows == n_rows
     assert survey.validates.sum() == {5: 0, 60: 6, N_ROWS: 400}[n_rows]
     assert survey.whole.labels == {1: {"x", "y"}}
     hashes = row_hashes(0, n_rows, seed=0)
@@ -67,7 +67,7 @@ def test_columns_with_too_many_labels_are_reported(monkeypatch):
     monkeypatch.setattr(streams, "MOST_LABELS", 20)
     table = pd.DataFrame({"name": [f"n{place % 50}" for place in range(500)], "y": 1.0})
     survey = survey_batches(BatchReader([table[:100], table[100:]], "y"), lambda y: None, share=0.1, seed=0)
-    assert survey.overfull == ("column 'name'",)
+    assert survey.overfull == (0,)
     assert survey.whole.labels == {}
 
 

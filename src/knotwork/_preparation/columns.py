@@ -69,6 +69,11 @@ class CodedTable(NamedTuple):
         """Return some rows."""
         return CodedTable(self.numbers[rows], self.codes[rows])
 
+    @classmethod
+    def joined(cls, parts: Sequence["CodedTable"]) -> "CodedTable":
+        """Return the rows of several tables as one."""
+        return cls(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+
     def values(self, span: Span) -> npt.NDArray[Any]:
         """Return the values of a column, of shape (n, k)."""
         part: npt.NDArray[Any] = getattr(self, span.field)[:, span.places]

@@ -7,10 +7,10 @@ columns to summaries by which knots are placed, and writes its rows to the chunk
 
 import shutil
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
@@ -21,7 +21,7 @@ import numpy.typing as npt
 from knotwork._checks import argument_error, listed, suggestion, type_error
 from knotwork._cores import usable_cores
 from knotwork._preparation.cells import MOMENTS, Cells, Label
-from knotwork._preparation.columns import Columns, Role, Whole, column_label, open_columns
+from knotwork._preparation.columns import Columns, Whole, column_label, open_columns
 from knotwork._preparation.learning import Misfits, warn_misfits
 from knotwork._tables import (
     BATCH_ROWS,
@@ -35,9 +35,9 @@ from knotwork._tables import (
 )
 from knotwork.errors import ColumnError, ColumnTypeError
 from knotwork.knots import Column, QuantileSketch
-from knotwork.training import ChunkWriter, RowChunks, RowFormat, column_units, in_units
+from knotwork.training import ChunkWriter, RowChunks, in_units
 
-__all__ = ["BatchReader", "Survey", "Written", "survey_batches", "write_blocks"]
+__all__ = ["BatchReader", "SecondPass", "Survey", "survey_batches"]
 
 MOST_VALIDATION, MOST_SAMPLED, SAMPLE_BYTES = 100_000, 200_000, 512 << 20
 """Validation rows and sampled training rows at most, fewer of very wide tables: both must fit into these bytes."""
@@ -139,6 +139,24 @@ class BatchReader:
             return batch
         return self.split(_take(raw, np.flatnonzero(batch.weights)))
 
+    def batches(
+        self, seed: int, columns: Sequence[str] | None = None
+    ) -> Iterator[tuple[AbstractContextManager[None], "Batch", UintArray]]:
+        """Yield a context that names the batch in errors, the rows that have a weight, and their hashes.
+
+        Of a file only some columns may be read. A batch without such rows is left out.
+        """
+        n_rows, n_read, layout = 0, 0, None
+        for number, raw in enumerate(raw_batches(self.source, columns)):
+            layout = layout or _layout(raw)
+            place = f"In batch {number + 1}, which begins at row {n_read + 1:,}"
+            n_read += len(raw)
+            with _located(place):
+                batch = self.split_weighted(_arranged(raw, layout))
+            if batch.n_rows:
+                yield _located(place), batch, row_hashes(n_rows, batch.n_rows, seed)
+                n_rows += batch.n_rows
+
 
 def _layout(raw: Any) -> list[Any]:
     """Return the names of the columns of a frame, or the positions of those of an array."""
@@ -188,17 +206,23 @@ class Batch(NamedTuple):
         return len(self.raw)
 
 
-def raw_batches(source: Any, without: Iterable[str] = (), columns: Sequence[str] | None = None) -> Iterator[Any]:
+def raw_batches(source: Any, columns: Sequence[str] | None = None) -> Iterator[Any]:
     """Yield the batches of a source that have rows, at most `BATCH_ROWS` each, as frames or arrays."""
-    for whole in whole_batches(source, without, columns):
+    for whole in whole_batches(source, columns):
         yield from divided(whole)
 
 
-def whole_batches(source: Any, without: Iterable[str] = (), columns: Sequence[str] | None = None) -> Iterator[Any]:
-    """Yield the batches of a source as they come, as frames or arrays; batches that are files are read one by one."""
-    for raw in _native_batches(source, without, columns):
+def whole_batches(source: Any, columns: Sequence[str] | None = None) -> Iterator[Any]:
+    """Yield the batches of a source as they come, as frames or arrays; batches that are files are read one by one.
+
+    Of files only those `columns` are read that they have; by default all.
+    """
+    if is_file(source):
+        names = [name for name in source_names(source) or [] if columns is None or name in columns]
+        source = file_batches(source, names, n_rows=BATCH_ROWS)
+    for raw in source:
         if is_stream(raw):
-            yield from whole_batches(raw, without, columns)
+            yield from whole_batches(raw, columns)
             continue
         batch = raw if as_frame(raw) is not None else np.asarray(raw)
         if isinstance(batch, np.ndarray) and batch.ndim != 2:
@@ -213,17 +237,6 @@ def divided(batch: Any) -> Iterator[Any]:
     for start in range(0, len(batch if frame is None else frame), BATCH_ROWS):
         rows = slice(start, start + BATCH_ROWS)
         yield batch[rows] if frame is None else frame[rows].to_native()
-
-
-def _native_batches(source: Any, without: Iterable[str], columns: Sequence[str] | None) -> Iterable[Any]:
-    if not is_file(source):
-        return source  # type: ignore[no-any-return]
-    return file_batches(source, _needed(source, without, columns), n_rows=BATCH_ROWS)
-
-
-def _needed(source: Any, without: Iterable[str], columns: Sequence[str] | None) -> list[str]:
-    unneeded, names = set(without), source_names(source) or []
-    return [name for name in names if name not in unneeded and (columns is None or name in columns)]
 
 
 def row_hashes(first: int, n: int, seed: int) -> UintArray:
@@ -326,8 +339,6 @@ class Survey:
 
     Parameters
     ----------
-    n_rows : int
-        Rows of a weight larger than 0.
     batch : Batch
         Rows in memory: those that validate, and a sample of the others.
     validates : ndarray of bool
@@ -338,17 +349,16 @@ class Survey:
         Random seed of the hashes.
     whole : Whole
         What columns are learned by, besides these rows.
-    overfull : tuple of str
-        Labels of columns with too many distinct values.
+    overfull : tuple of int
+        Places of columns with too many distinct values.
     """
 
-    n_rows: int
     batch: Batch
     validates: npt.NDArray[np.bool_]
     limit: int
     seed: int
     whole: Whole
-    overfull: tuple[str, ...]
+    overfull: tuple[int, ...]
 
 
 def survey_batches(
@@ -369,25 +379,21 @@ def survey_batches(
     categorical : sequence of str or int, default=()
         Columns of numbers that are categories.
     """
-    labels, reservoir, layout, n_rows, n_read = _Labels(set(categorical)), None, None, 0, 0
-    for number, raw in enumerate(raw_batches(reader.source)):
-        layout = layout or _layout(raw)
-        with _in_batch(number, n_read):
-            n_read += len(raw)
-            batch = reader.split_weighted(_arranged(raw, layout))
-            if not batch.n_rows:
-                continue
+    labels: dict[int, set[Label] | None] = {}
+    reservoir, n_rows = None, 0
+    for where, batch, hashes in reader.batches(seed):
+        with where:
             names, columns = open_columns(batch.features)
             with _located(f"In the target {reader.target!r}"):
                 look(batch.target)
-            labels.add(names, columns)
+            _add_labels(labels, names, columns, categorical)
         if reservoir is None:
             reservoir = Reservoir(min(MOST_VALIDATION + MOST_SAMPLED, SAMPLE_BYTES // (8 * max(len(columns), 1))))
-        reservoir.add(row_hashes(n_rows, batch.n_rows, seed), batch.raw)
+        reservoir.add(hashes, batch.raw)
         n_rows += batch.n_rows
     if reservoir is None:
         source = type(reader.source).__name__
-        if n_read:
+        if next(raw_batches(reader.source), None) is not None:
             raise argument_error("sample_weight", "be larger than 0 in some rows", reader.weight, "Check the column.")
         raise argument_error("X", "yield at least one batch with rows", source, "Check the files or batches.")
     hashes, rows = reservoir.rows()
@@ -395,8 +401,9 @@ def survey_batches(
     n_held = min(max(round(share * n_rows), 1), most) if share and n_rows >= FEWEST_ROWS else 0
     limit = int(np.partition(hashes, n_held - 1)[n_held - 1]) if n_held else -1
     validates = hashes <= limit if n_held else np.zeros(len(hashes), dtype=bool)
-    whole = Whole(n_rows, labels.complete())
-    return Survey(n_rows, reader.split(rows), validates, limit, seed, whole, tuple(labels.overfull))
+    whole = Whole(n_rows, {place: known for place, known in labels.items() if known})
+    overfull = tuple(place for place, known in labels.items() if known is None)
+    return Survey(reader.split(rows), validates, limit, seed, whole, overfull)
 
 
 @contextmanager
@@ -408,143 +415,59 @@ def _located(where: str) -> Iterator[None]:
         raise type(error)(f"{where}: {error}") from error
 
 
-def _in_batch(number: int, first: int) -> AbstractContextManager[None]:
-    return _located(f"In batch {number + 1}, which begins at row {first + 1:,}")
-
-
-@final
-class _Labels:
-    """The distinct labels of the columns of text and categories, unless there are too many."""
-
-    def __init__(self, categorical: set[Any]) -> None:
-        self._categorical = categorical
-        self._labels: dict[int, set[Label] | None] = {}
-        self._names: dict[int, str] = {}
-
-    def add(self, names: tuple[str, ...] | None, columns: Sequence[Any]) -> None:
-        """Add the labels of a batch."""
-        for place, column in enumerate(columns):
-            if self._labels.get(place, ()) is None or not self._is_labelled(names, place, column):
-                continue
-            label = self._names[place] = column_label(None if names is None else names[place], place)
-            unique = column.unique() if not isinstance(column, np.ndarray) and column.dtype == nw.String else column
-            cells = Cells.from_column(unique, label)
-            if cells.kind == "missing" or cells.kind in MOMENTS:
-                continue
-            every = (self._labels.get(place) or set()) | set(cells.categories())
-            self._labels[place] = every if len(every) <= MOST_LABELS else None
-
-    def _is_labelled(self, names: tuple[str, ...] | None, place: int, column: Any) -> bool:
-        if (place if names is None else names[place]) in self._categorical:
-            return True
-        if isinstance(column, np.ndarray):
-            return column.dtype.kind in "OUT"
-        return column.dtype in LABELLED
-
-    def complete(self) -> dict[int, set[Label]]:
-        """Return the labels of columns that have all of them."""
-        return {place: labels for place, labels in self._labels.items() if labels}
-
-    @property
-    def overfull(self) -> list[str]:
-        """Labels of columns with more distinct values than are collected."""
-        return [self._names[place] for place, labels in self._labels.items() if labels is None]
-
-
-@dataclass(frozen=True, eq=False)
-class Written:
-    """Results of the second pass.
-
-    Parameters
-    ----------
-    chunks : RowChunks
-        The training rows.
-    summaries : tuple of Column
-        Each numerical column in all training rows.
-    """
-
-    chunks: RowChunks
-    summaries: tuple[Column, ...]
+def _add_labels(
+    labels: dict[int, set[Label] | None],
+    names: Sequence[str] | None,
+    columns: Sequence[Any],
+    categorical: Sequence[Any],
+) -> None:
+    """Add the distinct labels of the columns of text and categories, by place; None stands for too many."""
+    for place, column in enumerate(columns):
+        name = None if names is None else names[place]
+        is_labelled = column.dtype.kind in "OUT" if isinstance(column, np.ndarray) else column.dtype in LABELLED
+        is_labelled |= (place if name is None else name) in categorical
+        if not is_labelled or labels.get(place, ()) is None:
+            continue
+        unique = column.unique() if not isinstance(column, np.ndarray) and column.dtype == nw.String else column
+        cells = Cells.from_column(unique, column_label(name, place))
+        if cells.kind != "missing" and cells.kind not in MOMENTS:
+            every = (labels.get(place) or set()) | set(cells.categories())
+            labels[place] = every if len(every) <= MOST_LABELS else None
 
 
 @dataclass
-class _Parts:
-    """Summaries of columns and texts that do not fit their format, of the batches of one thread."""
+class _Summaries:
+    """What is collected of the training rows of some batches."""
 
     sketches: list[QuantileSketch]
     is_missing: npt.NDArray[np.bool_]
     misfits: dict[str, Misfits] = field(default_factory=dict)
 
     @classmethod
-    def empty(cls, n_numerical: int, seed: int) -> "_Parts":
+    def empty(cls, n_numerical: int, seed: int) -> "_Summaries":
         sketches = [QuantileSketch(seed=(seed + place) % 2**31) for place in range(n_numerical)]
         return cls(sketches, np.zeros(n_numerical, dtype=bool))
 
-    def add(self, later: "_Parts") -> None:
-        for sketch, other in zip(self.sketches, later.sketches, strict=True):
-            sketch.merge(other)
-        self.is_missing |= later.is_missing
-        self.add_misfits(later.misfits)
+    def add_rows(self, numbers: npt.NDArray[np.float64], weights: npt.NDArray[np.float64] | None) -> None:
+        for sketch, values in zip(self.sketches, numbers.T, strict=True):
+            sketch.update(values, weights)
+        self.is_missing |= np.isnan(numbers).any(axis=0)
 
     def add_misfits(self, misfits: dict[str, Misfits]) -> None:
         for label, texts in misfits.items():
             known = self.misfits.setdefault(label, [])
             known += [text for text in texts[:MOST_MISFITS] if len(known) < MOST_MISFITS and text not in known]
 
+    def merge(self, later: "_Summaries") -> None:
+        for sketch, other in zip(self.sketches, later.sketches, strict=True):
+            sketch.merge(other)
+        self.is_missing |= later.is_missing
+        self.add_misfits(later.misfits)
+
 
 @dataclass(frozen=True, eq=False)
-class _Writing:
-    """Reads batches as tables, and writes their training rows; of every batch in a thread of its own."""
-
-    columns: Columns
-    read_target: Callable[[Any], npt.NDArray[Any]]
-    weigh: Callable[[npt.NDArray[Any], npt.NDArray[np.float64] | None], npt.NDArray[np.float64] | None]
-    units: npt.NDArray[np.float64]
-    writer: ChunkWriter
-
-    def run(
-        self, batch: Batch, chunks: npt.NDArray[np.int64], counts: Any, starts: Any, parts: _Parts
-    ) -> npt.NDArray[Any]:
-        """Write the rows of a batch to chunks and add them to summaries; return the target of those with chunk -1."""
-        table, misfits = self.columns.read_quietly(batch.features, to_fit=True)
-        target = self.read_target(batch.target)
-        weights = self.weigh(target, batch.weights)
-        chosen = chunks >= 0
-        self._summarise(table.numbers, weights, chosen, parts)
-        places, kind = np.flatnonzero(chosen), np.uint16 if len(counts) <= 2**16 else np.int64
-        places = places[np.argsort(chunks[places].astype(kind), kind="stable")]
-        rows = np.zeros(len(places), dtype=self.writer.form.dtype)
-        rows["numbers"] = in_units(table.numbers, self.units)[places]
-        rows["codes"] = table.codes[places]
-        rows["target"] = target[places].reshape(rows["target"].shape)  # all may be held out
-        if weights is not None:
-            rows["weights"][:, 0] = weights[places]
-        self.writer.write(rows, counts, starts)
-        parts.add_misfits(misfits)
-        return target[~chosen]
-
-    def _summarise(
-        self, numbers: npt.NDArray[np.float64], weights: Any, chosen: npt.NDArray[np.bool_], parts: _Parts
-    ) -> None:
-        weights = None if weights is None else weights[chosen]
-        for place, sketch in enumerate(parts.sketches):
-            values = numbers[chosen, place]
-            sketch.update(values, weights)
-            parts.is_missing[place] |= np.isnan(values).any()
-
-
-def write_blocks(
-    reader: BatchReader,
-    survey: Survey,
-    columns: Columns,
-    form: RowFormat,
-    *,
-    read_target: Callable[[Any], npt.NDArray[Any]],
-    weigh: Callable[..., npt.NDArray[np.float64] | None],
-    sample: npt.NDArray[np.float64],
-    folder: Path,
-) -> Written:
-    """Read all batches a second time, and write their training rows to chunks.
+class SecondPass:
+    """Reads all batches again, as tables, and writes their training rows to chunks, of every batch in a thread.
 
     Parameters
     ----------
@@ -554,79 +477,94 @@ def write_blocks(
         Results of the first pass.
     columns : Columns
         The columns.
-    form : RowFormat
-        How rows are written.
     read_target : callable
         Turns the target of a batch into numbers or class codes.
     weigh : callable
         Turns these and the weights of the rows into weights, or None.
-    sample : ndarray of shape (n, n_numerical)
-        Rows in memory, by which the units of numbers are chosen.
-    folder : Path
-        Where the files are written.
+    draft : RowChunks
+        The chunks, of which it is not known yet how many rows each has and which columns are missing somewhere.
     """
-    n_chunks = form.n_chunks(survey.n_rows)
-    _check_room(folder, survey.n_rows * form.dtype.itemsize)
-    units = column_units(sample)
-    writer = ChunkWriter(folder, form, n_chunks)
-    writing = _Writing(columns, read_target, weigh, units, writer)
-    parts = [_Parts.empty(sample.shape[1], survey.seed) for _ in range(N_THREADS)]
-    _run_threads(writing, reader, survey, parts)
-    total = parts[0]
-    for later in parts[1:]:
-        total.add(later)
-    for label, texts in total.misfits.items():
-        warn_misfits(texts, label)
-    chunks = RowChunks(
-        folder, form, tuple(writer.counts.tolist()), units,
-        tuple(np.flatnonzero(total.is_missing).tolist()), survey.seed,
-    )  # fmt: skip
-    return Written(chunks, tuple(sketch.column() for sketch in total.sketches))
 
+    reader: BatchReader
+    survey: Survey
+    columns: Columns
+    read_target: Callable[[Any], npt.NDArray[Any]]
+    weigh: Callable[[npt.NDArray[Any], npt.NDArray[np.float64] | None], npt.NDArray[np.float64] | None]
+    draft: RowChunks
 
-def _run_threads(writing: _Writing, reader: BatchReader, survey: Survey, parts: list[_Parts]) -> None:
-    """Write all batches; those of each thread are added to its own summaries, in their order."""
-    most, n_rows, n_read, n_chunks = usable_cores(len(parts)), 0, 0, len(writing.writer.counts)
-    waiting: deque[tuple[AbstractContextManager[None], Future[npt.NDArray[Any]]]] = deque()
-    held = _HeldRows(writing.read_target(survey.batch.target)[survey.validates])
-    columns = writing.columns
-    ignored = [column.name for column in columns if column.name is not None and column.role == Role.IGNORED]
-    with ExitStack() as stack:
-        threads = [stack.enter_context(ThreadPoolExecutor(1, "knotwork-batches")) for _ in parts]
-        for number, raw in enumerate(raw_batches(reader.source, without=ignored)):
-            where, n_read = _in_batch(number, n_read), n_read + len(raw)
-            batch = reader.split_weighted(raw)
-            if not batch.n_rows:
-                continue
-            chunks = _drawn_chunks(row_hashes(n_rows, batch.n_rows, survey.seed), survey.limit, n_chunks)
-            counts = np.bincount(chunks[chunks >= 0], minlength=n_chunks)
-            work = (batch, chunks, counts, writing.writer.reserve(counts), parts[number % len(parts)])
-            waiting.append((where, threads[number % len(parts)].submit(writing.run, *work)))
-            n_rows += batch.n_rows
+    def run(self) -> tuple[RowChunks, tuple[Column, ...]]:
+        """Return the training rows in chunks, and each numerical column in all of them."""
+        form, n_rows, n_numerical = self.draft.form, self.survey.whole.n_rows, self.draft.units.shape[1]
+        _check_room(self.draft.folder, n_rows * form.dtype.itemsize)
+        writer = ChunkWriter(self.draft.folder, form, form.n_chunks(n_rows))
+        parts = [_Summaries.empty(n_numerical, self.survey.seed) for _ in range(N_THREADS)]
+        self._run_threads(writer, parts)
+        total, *others = parts
+        for later in others:
+            total.merge(later)
+        for label, texts in total.misfits.items():
+            warn_misfits(texts, label)
+        indicated = tuple(np.flatnonzero(total.is_missing).tolist())
+        chunks = replace(self.draft, counts=tuple(writer.counts.tolist()), indicated=indicated)
+        return chunks, tuple(sketch.column() for sketch in total.sketches)
+
+    def _run_threads(self, writer: ChunkWriter, parts: list[_Summaries]) -> None:
+        """Write all batches; those of each thread are added to its own summaries, in their order."""
+        n_rows, n_chunks = 0, len(writer.counts)
+        waiting: deque[tuple[AbstractContextManager[None], Future[npt.NDArray[Any]]]] = deque()
+        held: list[npt.NDArray[Any]] = []
+
+        def finish(most: int) -> None:
             while len(waiting) > most:
-                held.compare(_finish(*waiting.popleft()))
-        while waiting:
-            held.compare(_finish(*waiting.popleft()))
-    if n_rows != survey.n_rows:
-        raise _other_rows(f"{survey.n_rows:,} rows, then {n_rows:,}")
+                where, future = waiting.popleft()
+                with where:
+                    held.append(future.result())
 
-
-class _HeldRows:
-    """Compares the validation rows of the second pass with those of the first, by their targets, in their order.
-
-    Rows are held out by their numbers: if a source yields them in another order, others are held out, and those that
-    validate would be trained on.
-    """
-
-    def __init__(self, expected: npt.NDArray[Any]) -> None:
-        self._expected, self._n_seen = expected, 0
-
-    def compare(self, targets: npt.NDArray[Any]) -> None:
-        """Compare the next rows; raise an error if they differ."""
-        expected = self._expected[self._n_seen : self._n_seen + len(targets)]
-        self._n_seen += len(targets)
-        if not np.array_equal(targets, expected):
+        with ExitStack() as stack:
+            threads = [stack.enter_context(ThreadPoolExecutor(1, "knotwork-batches")) for _ in parts]
+            for number, (where, batch, hashes) in enumerate(self.reader.batches(self.survey.seed, self._names)):
+                chunks = _drawn_chunks(hashes, self.survey.limit, n_chunks)
+                counts = np.bincount(chunks[chunks >= 0], minlength=n_chunks)
+                room, place = (counts, writer.reserve(counts)), number % len(parts)
+                work = (self._write, batch, chunks, writer, room, parts[place])
+                waiting.append((where, threads[place].submit(*work)))
+                n_rows += batch.n_rows
+                finish(usable_cores(len(parts)))
+            finish(0)
+        if n_rows != self.survey.whole.n_rows:
+            raise _other_rows(f"{self.survey.whole.n_rows:,} rows, then {n_rows:,}")
+        # Rows are held out by their numbers: in another order, others are held out, and those that validate would be
+        # trained on.
+        if not np.array_equal(np.concatenate(held), self.read_target(self.survey.batch.target)[self.survey.validates]):
             raise _other_rows("rows in another order, or others")
+
+    @property
+    def _names(self) -> list[Any] | None:
+        """The names of the columns that are read; None for all."""
+        if self.columns.names is None:
+            return None
+        return [*(self.columns[place].name for place in self.columns.seen), *self.reader.columns]
+
+    def _write(
+        self, batch: Batch, chunks: npt.NDArray[np.int64], writer: ChunkWriter, room: Any, parts: _Summaries
+    ) -> npt.NDArray[Any]:
+        """Write the rows of a batch to chunks and add them to summaries; return the target of those with chunk -1."""
+        table, misfits = self.columns.read_quietly(batch.features, to_fit=True)
+        target = self.read_target(batch.target)
+        weights = self.weigh(target, batch.weights)
+        chosen = chunks >= 0
+        parts.add_rows(table.numbers[chosen], None if weights is None else weights[chosen])
+        parts.add_misfits(misfits)
+        places, kind = np.flatnonzero(chosen), np.uint16 if chunks.max() < 2**16 else np.int64
+        places = places[np.argsort(chunks[places].astype(kind), kind="stable")]
+        rows = np.zeros(len(places), dtype=self.draft.form.dtype)
+        rows["numbers"] = in_units(table.numbers, self.draft.units)[places]
+        rows["codes"] = table.codes[places]
+        rows["target"] = target[places].reshape(rows["target"].shape)  # all may be held out
+        if weights is not None:
+            rows["weights"][:, 0] = weights[places]
+        writer.write(rows, *room)
+        return target[~chosen]
 
 
 def _other_rows(what: str) -> Exception:
@@ -641,11 +579,6 @@ def _drawn_chunks(hashes: UintArray, limit: int, n_chunks: int) -> npt.NDArray[n
     if limit >= 0:
         chunks[hashes <= np.uint64(limit)] = -1
     return chunks
-
-
-def _finish(where: AbstractContextManager[None], future: Future[npt.NDArray[Any]]) -> npt.NDArray[Any]:
-    with where:
-        return future.result()
 
 
 def _check_room(folder: Path, n_bytes: int) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,11 +17,11 @@ from knotwork._preparation.columns import CodedTable, Columns, Role, column_labe
 from knotwork._preparation.members import N_FLAGS, PreparedTable, Split, add_indicators
 from knotwork._preparation.streams import (
     BatchReader,
+    SecondPass,
     Survey,
     divided,
     survey_batches,
     whole_batches,
-    write_blocks,
 )
 from knotwork._preparation.targets import DTYPES, Labels, check_target
 from knotwork._preparation.validation import LARGEST_SEED
@@ -50,28 +50,11 @@ def scratch_folder(scratch: Any) -> Iterator[Path]:
         yield Path(folder)
 
 
-class _NumbersSurvey:
-    """The targets of a regression, batch after batch."""
-
-    def __init__(self, task: Task) -> None:
-        self._task = task
-
-    def look(self, y: Any) -> None:
-        """Check the targets of a batch; whether all are 0 is checked in the rows in memory."""
-        target = check_target(y)
-        if target.any():
-            self._task.objective.check_target(target)
-
-    def finish(self) -> Task:
-        """Return the task."""
-        return self._task
-
-
 class _ClassesSurvey:
     """The classes of a classification, batch after batch."""
 
-    def __init__(self, task: Classification) -> None:
-        self._task, self._counts, self._dtypes = task, Counter[Any](), set[str]()
+    def __init__(self) -> None:
+        self._counts, self._dtypes = Counter[Any](), set[str]()
 
     def look(self, y: Any) -> None:
         """Count the classes of a batch."""
@@ -83,11 +66,11 @@ class _ClassesSurvey:
             kinds = " and ".join(sorted(self._dtypes))
             raise ColumnTypeError(f"y must have one type in all batches, but has {kinds}. Convert it first.")
 
-    def finish(self) -> Classification:
+    def known(self, task: Classification) -> Classification:
         """Return the task with the classes of all batches."""
         dtype = next(iter(self._dtypes)) if len(self._dtypes) == 1 else np.result_type(*self._dtypes).name
         labels = Labels(tuple(DTYPES[dtype](value) for value in sorted(self._counts)), dtype)
-        return self._task.with_classes(labels, np.array([self._counts[value] for value in labels.values]))
+        return task.with_classes(labels, np.array([self._counts[value] for value in labels.values]))
 
 
 @contextmanager
@@ -123,47 +106,61 @@ def _prepare(
 ) -> Preparation:
     """Read a stream twice, write its rows into a folder, and return what is trained."""
     random, state = drawn_from(settings, before)
-    wanted = settings.validation
-    share = wanted.share if wanted.rows is None else float(wanted.rows)
-    goal = _ClassesSurvey(settings.task) if isinstance(settings.task, Classification) else _NumbersSurvey(settings.task)
-    survey = survey_batches(
-        reader,
-        goal.look,
-        share=share if given is None else 0.0,
-        seed=_hash_seed(state),
-        categorical=tuple(settings.columns.categorical or ()),
-    )
-    task = goal.finish()
+    task, survey = _survey(settings, reader, seed=_hash_seed(state), holds_out=given is None)
     # That a target is positive, or has a value that is not 0, is no condition of every batch.
     read = task.read if task.n_classes else check_target
     columns, table, target = _learn(settings, task, survey)
-    weights = task.weigh(target, survey.batch.weights)
+    weights, validates = task.weigh(target, survey.batch.weights), survey.validates
     n_targets = None if task.n_classes else 0 if target.ndim == 1 else target.shape[1]
     form = RowFormat(table.numbers.shape[1], columns.cardinalities, n_targets, weights is not None)
-    rows = _Rows(*table, target, weights, survey.validates)
+    n_written, units = survey.whole.n_rows - int(validates.sum()), column_units(table.numbers)
     if given is not None:
-        rows = rows.validated_by(columns.read(given[0]), read(given[1]))
-    n_held = int(rows.validates.sum())
-    n_written = survey.n_rows - int(survey.validates.sum())
-    draft = RowChunks(folder, form, (n_written,), column_units(table.numbers), (), survey.seed, n_held)
+        table, target, weights, validates = _validated_by(
+            table, target, weights, columns.read(given[0]), read(given[1])
+        )
+    chunks = RowChunks(folder, form, (n_written,), units, (), survey.seed, int(validates.sum()))
+    data = TrainingTable(
+        *table, target, task.name, columns.cardinalities, task.n_classes, weights, task.objective, chunks
+    )
     # Errors in parameters come before the second pass, which may take long.
-    settings.plan(columns, rows.training_table(task, columns, draft), n_folds=1)
-    written = write_blocks(
-        reader, survey, columns, form,
-        read_target=read, weigh=task.weigh, sample=table.numbers, folder=folder,
-    )  # fmt: skip
-    chunks = replace(written.chunks, n_held=n_held)
-    data = rows.training_table(task, columns, chunks)
+    settings.plan(columns, data, n_folds=1)
+    chunks, summaries = SecondPass(reader, survey, columns, read, task.weigh, chunks).run()
+    data = replace(
+        data,
+        codes=add_indicators(*table, chunks.indicated),
+        cardinalities=(*columns.cardinalities, *[N_FLAGS] * len(chunks.indicated)),
+        chunks=chunks,
+    )
     plan = settings.plan(columns, data, n_folds=1)
-    every = np.arange(len(rows.target))
+    every = np.arange(len(target))
     check_smoothness(plan)
     seeds = random.randint(LARGEST_SEED, size=plan.n_seeds)
-    train, valid = (every[~rows.validates], every[rows.validates]) if rows.validates.any() else (every, every)
+    train, valid = (every[~validates], every[validates]) if validates.any() else (every, every)
     split = Split(0, int(seeds[0]), train, valid, every[:0])
-    prepared = PreparedTable(data, (split,), chunks.indicated, settings.columns.missing, written.summaries)
+    prepared = PreparedTable(data, (split,), chunks.indicated, settings.columns.missing, summaries)
     about: dict[str, Any] = {"seeds": seeds, "state": state, "before": before}
     name = reader.target if isinstance(reader.target, str) else None
     return with_members(settings, task, columns, prepared, plan, **about, target_name=name)
+
+
+def _survey(settings: FitSettings, reader: BatchReader, *, seed: int, holds_out: bool) -> tuple[Task, Survey]:
+    """Read all batches once; return the task, with its classes, and what was seen."""
+    task, wanted, classes = settings.task, settings.validation, _ClassesSurvey()
+
+    def look(y: Any) -> None:
+        target = check_target(y)
+        if target.any():  # whether all are 0 is checked in the rows in memory
+            task.objective.check_target(target)
+
+    share = wanted.share if wanted.rows is None else float(wanted.rows)
+    survey = survey_batches(
+        reader,
+        classes.look if isinstance(task, Classification) else look,
+        share=share if holds_out else 0.0,
+        seed=seed,
+        categorical=tuple(settings.columns.categorical or ()),
+    )
+    return classes.known(task) if isinstance(task, Classification) else task, survey
 
 
 def _hash_seed(state: Any) -> int:
@@ -173,43 +170,16 @@ def _hash_seed(state: Any) -> int:
     return int(random.randint(LARGEST_SEED))
 
 
-class _Rows(NamedTuple):
-    """Rows in memory: a sample of the training rows, and validation rows."""
-
-    numbers: npt.NDArray[np.float64]
-    codes: npt.NDArray[np.int64]
-    target: npt.NDArray[Any]
-    weights: Weights
-    validates: npt.NDArray[np.bool_]
-
-    def validated_by(self, table: CodedTable, target: npt.NDArray[Any]) -> "_Rows":
-        """Return the rows with given validation rows behind them, which count equally."""
-        if len(target) != len(table.numbers):
-            raise argument_error("y_val", f"have as many values as X_val has rows, {len(table.numbers)}", len(target))
-        weights = self.weights
-        if weights is not None:
-            weights = np.append(weights, np.full(len(target), weights.mean()))
-        return _Rows(
-            np.concatenate([self.numbers, table.numbers]),
-            np.concatenate([self.codes, table.codes]),
-            np.concatenate([self.target, target]),
-            weights,
-            np.arange(len(self.target) + len(target)) >= len(self.target),
-        )
-
-    def training_table(self, task: Task, columns: Columns, chunks: RowChunks) -> TrainingTable:
-        """Return the rows, with all training rows in chunks."""
-        return TrainingTable(
-            self.numbers,
-            add_indicators(self.numbers, self.codes, chunks.indicated),
-            self.target,
-            task.name,
-            (*columns.cardinalities, *[N_FLAGS] * len(chunks.indicated)),
-            task.n_classes,
-            self.weights,
-            task.objective,
-            chunks,
-        )
+def _validated_by(
+    table: CodedTable, target: npt.NDArray[Any], weights: Weights, other: CodedTable, other_target: npt.NDArray[Any]
+) -> tuple[CodedTable, npt.NDArray[Any], Weights, npt.NDArray[np.bool_]]:
+    """Return the rows with given validation rows behind them, which count equally, and which of all rows they are."""
+    if len(other_target) != other.n_rows:
+        raise argument_error("y_val", f"have as many values as X_val has rows, {other.n_rows}", len(other_target))
+    if weights is not None:
+        weights = np.append(weights, np.full(other.n_rows, weights.mean()))
+    validates = np.arange(table.n_rows + other.n_rows) >= table.n_rows
+    return CodedTable.joined([table, other]), np.concatenate([target, other_target]), weights, validates
 
 
 def _check_settings(settings: FitSettings) -> None:
@@ -230,14 +200,13 @@ def _learn(settings: FitSettings, task: Task, survey: Survey) -> tuple[Columns, 
     table, target = columns.read_quietly(batch.features)[0], task.read(batch.target)  # the second pass warns
     columns = columns.with_copies(table, target)
     columns.warn()
-    warn_of_few(task, survey.n_rows)
-    labels = [column_label(column.name, place) for place, column in enumerate(columns)]
-    categorical = [label for label, column in zip(labels, columns, strict=True) if column.role == Role.CATEGORICAL]
-    for label in survey.overfull:
-        if label in categorical:
+    warn_of_few(task, survey.whole.n_rows)
+    for place in survey.overfull:
+        column = columns[place]
+        if column.role == Role.CATEGORICAL:
             warn_user(
-                f"{label} has more distinct values than are counted: those that are not in a sample of "
-                f"{len(target):,} rows share a learned vector. Group rare values, or drop the column.",
+                f"{column_label(column.name, place)} has more distinct values than are counted: those that are not in "
+                f"a sample of {len(target):,} rows share a learned vector. Group rare values, or drop the column.",
                 ColumnWarning,
             )
     return columns, table, target
@@ -264,7 +233,7 @@ def predicted_batches(model: FittedModel, source: Any, predict: Callable[[Any], 
     lengths: deque[int] = deque()
     ready: deque[Any] = deque()
     n_waiting = 0
-    for batch in whole_batches(source, columns=wanted):
+    for batch in whole_batches(source, wanted):
         lengths.append(len(batch))
         for raw in divided(batch):
             tables.append(model.columns.read(_without_target(model, raw)))
@@ -291,7 +260,7 @@ def read_beside_target(
     weights: list[npt.NDArray[np.float64]] = []
 
     def features() -> Iterator[Any]:
-        for raw in whole_batches(source, columns=None if names is None else [*names, *reader.columns]):
+        for raw in whole_batches(source, None if names is None else [*names, *reader.columns]):
             batch = reader.split(raw)
             targets.append(np.asarray(batch.target))
             weights.extend([] if batch.weights is None else [batch.weights])
@@ -330,7 +299,7 @@ def _first_rows(tables: deque[CodedTable], n: int) -> CodedTable:
             table = table.take(slice(n))
         parts.append(table)
         n -= len(table.numbers)
-    return CodedTable(np.concatenate([part.numbers for part in parts]), np.concatenate([part.codes for part in parts]))
+    return CodedTable.joined(parts)
 
 
 def _complete(lengths: deque[int], ready: deque[Any]) -> Iterator[Any]:
