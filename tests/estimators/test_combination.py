@@ -9,7 +9,7 @@ from sklearn import metrics
 
 import knotwork as kw
 from knotwork._preparation.members import PreparedTable
-from knotwork._preparation.validation import draw_folds
+from knotwork._preparation.validation import as_splits, draw_folds
 from knotwork.encoders import Encoding
 from knotwork.estimators._combination import ValidationRows, bagged_weights, combine_members, greedy_weights
 from knotwork.estimators._plans import FitPlan, Recipe
@@ -174,6 +174,12 @@ FOLDS = 3
 MEMORISING = kw.TrainingConfig(max_epochs=150, batch_size=32, learning_rate=1e-2, patience=None, weight_decay=0.0)
 
 
+def drawn(target, n_folds):
+    random = np.random.RandomState(0)
+    seeds = random.randint(2**31 - 1, size=1)
+    return as_splits(draw_folds(target, task="regression", n_folds=n_folds, random=random), seeds)
+
+
 @pytest.fixture(scope="module")
 def memorised():
     """Return a table of pure noise, members on its folds, and networks that know their training rows by heart."""
@@ -181,7 +187,7 @@ def memorised():
     table = TrainingTable(
         rng.normal(size=(90, 6)), np.zeros((90, 0), dtype=np.int64), rng.normal(size=90), "regression"
     )
-    splits, _ = draw_folds(table.target, task="regression", n_folds=FOLDS, random=np.random.RandomState(0))
+    splits = drawn(table.target, FOLDS)
     prepared = PreparedTable.from_table(table, splits)
     choices = [(Encoding.parse(spec),) * 6 for spec in ("PLE@8", "BS-Q@6")]
     members = [
@@ -282,7 +288,7 @@ def test_supervised_knots_of_a_fold_do_not_know_the_target_of_its_validation_row
     rng = np.random.default_rng(0)
     numbers, target = rng.uniform(size=(80, 2)), rng.normal(size=80)
     choices = [(Encoding.parse(spec),) * 2 for spec in ("PLE@6", "BS-Q@6", "IS-Grad-CART@6")]
-    splits, _ = draw_folds(target, task="regression", n_folds=2, random=np.random.RandomState(0))
+    splits = drawn(target, 2)
     changed = target.copy()
     changed[splits[0].valid] = rng.normal(size=len(splits[0].valid))
     blocks = [

@@ -69,8 +69,8 @@ def split(target, kind, seed=0, share=0.1):
     """Return the rows that an estimator with one member trains on, and those it validates with."""
     random = np.random.RandomState(seed)
     task = "regression" if kind is kw.TabularRegressor else "classification"
-    drawn, _ = draw_split(np.arange(len(target)), target, task=task, share=share, random=random)
-    return drawn.train, drawn.valid
+    random.randint(2**31 - 1)  # the seed of the network
+    return draw_split(np.arange(len(target)), target, task=task, share=share, random=random)
 
 
 def spec(candidate):

@@ -5,7 +5,7 @@ import pytest
 from sklearn.model_selection import KFold, StratifiedKFold, train_test_split
 
 from knotwork._preparation.members import make_splits
-from knotwork._preparation.validation import draw_folds
+from knotwork._preparation.validation import as_splits, draw_folds
 
 
 def test_folds_of_numbers_are_those_of_the_protocol():
@@ -50,7 +50,9 @@ def test_too_few_rows_are_explained():
 
 
 def folds(target, task="regression", n_folds=5, seed=0, n_seeds=1):
-    return draw_folds(target, task=task, n_folds=n_folds, random=np.random.RandomState(seed), n_seeds=n_seeds)
+    random = np.random.RandomState(seed)
+    seeds = random.randint(2**31 - 1, size=n_seeds)
+    return as_splits(draw_folds(target, task=task, n_folds=n_folds, random=random), seeds), seeds
 
 
 @pytest.mark.parametrize("n_rows", [10, 11, 103])

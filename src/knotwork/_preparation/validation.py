@@ -1,7 +1,7 @@
 """The rows that an estimator holds out: a random part or folds, by groups, the last rows, or those of a splitter."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral, Number
@@ -16,7 +16,7 @@ from knotwork._checks import argument_error, type_error
 from knotwork._preparation.members import Rows, Split
 from knotwork._tables import factorize
 
-__all__ = ["Holdout", "check_validation", "draw_folds", "draw_split", "group_codes"]
+__all__ = ["Holdout", "as_splits", "check_validation", "draw_folds", "draw_split", "group_codes"]
 
 FEWEST_ROWS = 10
 """With fewer rows than this none are held out: early stopping uses the training rows."""
@@ -32,28 +32,19 @@ def check_validation(validation: Any) -> Any:
     if validation is None or (isinstance(validation, str) and validation == "time"):
         return validation
     hint = "Rows can be held out by a share, a number of folds, 'time', or a splitter such as GroupKFold(5)."
-    if isinstance(validation, float | np.floating) and not 0.0 < validation < 1.0:
+    is_share, is_count = isinstance(validation, float | np.floating), isinstance(validation, int | np.integer)
+    is_known = is_share or is_count or isinstance(validation, Sequence) or hasattr(validation, "split")
+    if not is_known or isinstance(validation, bool | np.bool_ | str):
+        raise type_error("validation", "be None, 'time', a share, a number of folds or a splitter", validation, hint)
+    if is_share and not 0.0 < validation < 1.0:
         raise argument_error("validation", "be a number between 0 and 1 if it is a share", validation, hint)
-    if isinstance(validation, bool | np.bool_ | str):
-        raise type_error("validation", "be None, 'time', a share, a number of folds or a splitter", validation, hint)
-    if isinstance(validation, int | np.integer) and validation < 2:
+    if is_count and validation < 2:
         raise argument_error("validation", "be at least 2 if it is a number of folds", validation, hint)
-    known = isinstance(validation, int | np.integer | float | np.floating | Sequence) or hasattr(validation, "split")
-    if not known:
-        raise type_error("validation", "be None, 'time', a share, a number of folds or a splitter", validation, hint)
     return validation
 
 
 def group_codes(groups: Any, n_rows: int) -> npt.NDArray[np.int64] | None:
-    """Return groups of rows as numbers from 0; missing values, and fewer than two groups, are refused.
-
-    Parameters
-    ----------
-    groups : array-like of shape (n_rows,) or None
-        A label for each row, of any type.
-    n_rows : int
-        Number of rows.
-    """
+    """Return groups of rows as numbers from 0, of any labels; missing ones, and fewer than two groups, are refused."""
     if groups is None:
         return None
     series = nw.from_native(groups, pass_through=True, series_only=True)
@@ -113,7 +104,12 @@ class Holdout:
         if self.validation is None or isinstance(self.validation, Number):
             return None
         parts = parts_of_splitter(self.validation, self.target, self.groups, self.kept)
-        refuse_shared_groups(parts, self.kept_groups)
+        groups = self.kept_groups
+        shared = [] if groups is None else [np.intersect1d(groups[train], groups[valid]) for train, valid in parts]
+        n_shared = len({group for part in shared for group in part.tolist()})
+        if n_shared:
+            hint = "Take a splitter that knows groups, such as GroupKFold(5), or leave validation at None."
+            raise argument_error("validation", "keep groups together", f"{n_shared} groups on both sides", hint)
         return parts
 
     @property
@@ -126,31 +122,29 @@ class Holdout:
         return int(self.validation) if isinstance(self.validation, Integral) else 1
 
     def draw(
-        self,
-        target: npt.NDArray[Any],
-        *,
-        task: str,
-        n_folds: int,
-        n_seeds: int,
-        random: np.random.RandomState,
+        self, target: npt.NDArray[Any], *, task: str, n_folds: int, n_seeds: int, random: np.random.RandomState
     ) -> tuple[list[Split], npt.NDArray[np.int64]]:
         """Return the rows of each fold, and random seeds of networks, drawn before any rows.
 
-        `target` is that of the training table; other parameters are as in `draw_folds`.
+        `target` is that of the training table; `n_folds` counts only where the user has not decided.
         """
-        if self.parts is not None:
-            seeds = random.randint(LARGEST_SEED, size=n_seeds)
-            return _as_splits(self.parts, seeds), seeds
-        groups = self.kept_groups
-        settings: dict[str, Any] = {"task": task, "random": random, "n_seeds": n_seeds, "groups": groups}
-        if n_folds > 1:
+        seeds = random.randint(LARGEST_SEED, size=n_seeds)
+        parts, groups = self.parts, self.kept_groups
+        if parts is None and n_folds > 1:
             n_groups = n_folds if groups is None else len(np.unique(groups))
             if self.validation is not None and n_folds > n_groups:
                 raise argument_error("validation", f"be at most {n_groups}, the number of groups", self.validation)
-            return draw_folds(target, n_folds=n_folds, **settings)
-        share = self.share if self.validation is None else float(self.validation)
-        split, seeds = draw_split(np.arange(len(target)), target, share=share, **settings)
-        return [split], seeds
+            parts = draw_folds(target, task=task, n_folds=n_folds, random=random, groups=groups)
+        elif parts is None:
+            share = self.share if self.validation is None else float(self.validation)
+            every = np.arange(len(target))
+            parts = [draw_split(every, target, task=task, share=share, random=random, groups=groups)]
+        return as_splits(parts, seeds), seeds
+
+
+def as_splits(parts: Parts, seeds: npt.NDArray[np.int64]) -> list[Split]:
+    """Return the folds of an estimator, with the first of its random seeds and no rows to test on."""
+    return [Split(fold, int(seeds[0]), train, valid, train[:0]) for fold, (train, valid) in enumerate(parts)]
 
 
 def draw_split(
@@ -160,52 +154,28 @@ def draw_split(
     task: str,
     share: float,
     random: np.random.RandomState,
-    n_seeds: int = 1,
     groups: npt.NDArray[np.int64] | None = None,
-) -> tuple[Split, npt.NDArray[np.int64]]:
-    """Draw what an estimator draws: random seeds of its networks, and the rows that training is stopped by.
+) -> tuple[Rows, Rows]:
+    """Divide some rows of a table into those that train and a share that validates.
 
     Classes are held out by their shares, none of them wholly. Of fewer than `FEWEST_ROWS` rows all are in both parts.
     Groups are held out completely or not at all, in any number of rows; classes then as evenly as the groups allow.
-
-    Parameters
-    ----------
-    rows : ndarray of int
-        The rows to divide.
-    target : ndarray of shape (n,)
-        The target of the whole table.
-    task : {"regression", "classification"}
-        What it is.
-    share : float
-        Share of the rows to hold out.
-    random : RandomState
-        What is drawn from: first the seeds, then the rows.
-    n_seeds : int
-        Number of seeds.
-    groups : ndarray of shape (n,), optional
-        The group of each row of the whole table, from 0.
-
-    Returns
-    -------
-    split : Split
-        Training and validation rows, none to test on; its seed is the first one.
-    seeds : ndarray of shape (n_seeds,)
-        The seeds.
+    `target` and `groups` are those of all rows of the table.
     """
-    seeds = random.randint(LARGEST_SEED, size=n_seeds)
-    labels = np.zeros(len(rows), dtype=np.int64) if task == "regression" else target[rows]
+    fewest, labels = (1, np.zeros(len(rows), dtype=np.int64)) if task == "regression" else (0, target[rows])
+    held = np.zeros(len(rows), dtype=bool)
     if groups is not None:
         held = _held_groups(labels, groups[rows], share=share, random=random)
-    else:
-        held = np.zeros(len(rows), dtype=bool)
-        if len(rows) >= FEWEST_ROWS and task == "regression":
-            held[random.permutation(len(rows))[: max(round(share * len(rows)), 1)]] = True
-        elif len(rows) >= FEWEST_ROWS:
-            for code in np.unique(labels):
-                members = random.permutation(np.flatnonzero(labels == code))
-                held[members[: min(round(share * len(members)), len(members) - 1)]] = True
-    train, valid = (rows[~held], rows[held]) if held.any() else (rows, rows)
-    return Split(0, int(seeds[0]), train, valid, rows[:0]), seeds
+    elif len(rows) >= FEWEST_ROWS:
+        for members in _shuffled_classes(labels, random):
+            held[members[: min(max(round(share * len(members)), fewest), len(members) - 1)]] = True
+    return (rows[~held], rows[held]) if held.any() else (rows, rows)
+
+
+def _shuffled_classes(labels: npt.NDArray[Any], random: np.random.RandomState) -> Iterator[Rows]:
+    """Yield the rows of each class in random order."""
+    for label in np.unique(labels):
+        yield random.permutation(np.flatnonzero(labels == label))
 
 
 def _held_groups(
@@ -239,57 +209,24 @@ def draw_folds(
     task: str,
     n_folds: int,
     random: np.random.RandomState,
-    n_seeds: int = 1,
     groups: npt.NDArray[np.int64] | None = None,
-) -> tuple[list[Split], npt.NDArray[np.int64]]:
-    """Draw what an estimator with folds draws: random seeds of its networks, and folds of all rows.
+) -> Parts:
+    """Divide all rows into folds: every row validates in one of them, and trains in the others.
 
-    Every row is a validation row of one fold. Folds have equal shares of each class if it has enough rows. Of
-    fewer than `FEWEST_ROWS` rows, or fewer than folds, all are in both parts of every fold. A group is wholly in one
-    fold, in any number of rows; there are at most as many folds as groups.
-
-    Parameters
-    ----------
-    target : ndarray of shape (n,)
-        The target.
-    task : {"regression", "classification"}
-        What it is.
-    n_folds : int
-        Number of folds, at least 2.
-    random : RandomState
-        What is drawn from: first the seeds, then the folds.
-    n_seeds : int
-        Number of seeds.
-    groups : ndarray of shape (n,), optional
-        The group of each row, from 0.
-
-    Returns
-    -------
-    splits : list of Split
-        Training and validation rows, none to test on; all have the first seed.
-    seeds : ndarray of shape (n_seeds,)
-        The seeds.
+    Folds have equal shares of each class if it has enough rows. Of fewer than `FEWEST_ROWS` rows, or fewer than folds,
+    all are in both parts of every fold. A group is wholly in one fold, in any number of rows; there are at most as many
+    folds as groups.
     """
-    seeds = random.randint(LARGEST_SEED, size=n_seeds)
     rows = np.arange(len(target))
     if groups is not None:
-        parts = _group_folds(target, groups, task=task, n_folds=n_folds, seed=random.randint(LARGEST_SEED))
-    elif len(rows) < max(FEWEST_ROWS, n_folds):
-        parts = [(rows, rows)] * n_folds
-    else:
-        fold_of, start = np.empty(len(target), dtype=np.int64), 0
-        labels = np.zeros(len(target)) if task == "regression" else target
-        for label in np.unique(labels):
-            members = random.permutation(np.flatnonzero(labels == label))
-            fold_of[members] = (start + np.arange(len(members))) % n_folds
-            start += len(members)
-        parts = [(rows[fold_of != fold], rows[fold_of == fold]) for fold in range(n_folds)]
-    return _as_splits(parts, seeds), seeds
-
-
-def _as_splits(parts: Parts, seeds: npt.NDArray[np.int64]) -> list[Split]:
-    """Return the folds of an estimator, with the first of its random seeds and no rows to test on."""
-    return [Split(fold, int(seeds[0]), train, valid, train[:0]) for fold, (train, valid) in enumerate(parts)]
+        return _group_folds(target, groups, task=task, n_folds=n_folds, seed=random.randint(LARGEST_SEED))
+    if len(rows) < max(FEWEST_ROWS, n_folds):
+        return [(rows, rows)] * n_folds
+    fold_of, start = np.empty(len(target), dtype=np.int64), 0
+    for members in _shuffled_classes(np.zeros(len(target)) if task == "regression" else target, random):
+        fold_of[members] = (start + np.arange(len(members))) % n_folds
+        start += len(members)
+    return [(rows[fold_of != fold], rows[fold_of == fold]) for fold in range(n_folds)]
 
 
 def _group_folds(
@@ -327,16 +264,7 @@ def parts_of_splitter(
 ) -> Parts:
     """Return the parts of a splitter of scikit-learn, or of a sequence of pairs of rows.
 
-    Parameters
-    ----------
-    splitter : splitter or sequence of pair of array-like of int
-        What divides the rows of the user's table.
-    target : ndarray of shape (n,)
-        The target of the user's table.
-    groups : ndarray of shape (n,) or None
-        The group of each of its rows.
-    kept : ndarray of bool, shape (n,)
-        The rows that have a weight: the parts that are returned count these only.
+    `target` and `groups` are those of the user's table; parts count only those of its rows that are `kept`.
     """
     rows = np.arange(len(target))
     pairs = splitter
@@ -363,12 +291,3 @@ def parts_of_splitter(
     if any(np.intersect1d(train, valid).size for train, valid in parts):
         raise argument_error("validation", "hold out rows that do not train", splitter, "Some rows are in both parts.")
     return parts
-
-
-def refuse_shared_groups(parts: Parts, groups: npt.NDArray[np.int64] | None) -> None:
-    """Raise an error if a group has rows on both sides of one of the parts of a splitter."""
-    shared = [] if groups is None else [np.intersect1d(groups[train], groups[valid]) for train, valid in parts]
-    n_shared = len({group for part in shared for group in part.tolist()})
-    if n_shared:
-        hint = "Take a splitter that knows groups, such as GroupKFold(5), or leave validation at None."
-        raise argument_error("validation", "keep groups together", f"{n_shared} groups on both sides", hint)

@@ -11,8 +11,8 @@ import numpy.typing as npt
 import torch
 from scipy.special import softmax
 
-from knotwork._preparation.members import PreparedTable, outer_folds
-from knotwork._preparation.validation import draw_split
+from knotwork._preparation.members import PreparedTable, Split, outer_folds
+from knotwork._preparation.validation import LARGEST_SEED, draw_split
 from knotwork.compare._source import Source
 from knotwork.encoders import Encoding
 from knotwork.estimators import Preparation, ValidationConfig
@@ -62,8 +62,9 @@ def fold_table(source: Source, *, folds: int, seed: int) -> PreparedTable:
     splits = []
     for fold, (rows, test) in enumerate(outer_folds(source.target, source.task, folds=folds, seed=seed)):
         random = np.random.RandomState((seed + fold) % 2**32)
-        split, _ = draw_split(rows, source.target, task=source.task, share=VALIDATION_SHARE, random=random)
-        splits.append(replace(split, fold=fold, test=test, known=rows))
+        random_seed = int(random.randint(LARGEST_SEED))
+        parts = draw_split(rows, source.target, task=source.task, share=VALIDATION_SHARE, random=random)
+        splits.append(Split(fold, random_seed, *parts, test, known=rows))
     return PreparedTable.from_table(table, splits)
 
 

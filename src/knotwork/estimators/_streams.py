@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from knotwork._checks import argument_error, warn_user
 from knotwork._preparation.columns import CodedTable, Columns, Role, column_label
-from knotwork._preparation.members import N_FLAGS, PreparedTable, Split, add_indicators
+from knotwork._preparation.members import N_FLAGS, PreparedTable, add_indicators
 from knotwork._preparation.streams import (
     BatchReader,
     SecondPass,
@@ -24,7 +24,7 @@ from knotwork._preparation.streams import (
     whole_batches,
 )
 from knotwork._preparation.targets import DTYPES, Labels, check_target
-from knotwork._preparation.validation import LARGEST_SEED
+from knotwork._preparation.validation import LARGEST_SEED, as_splits
 from knotwork._tables import as_frame, source_names
 from knotwork.errors import ColumnTypeError, ColumnWarning
 from knotwork.estimators._model import FittedModel
@@ -136,8 +136,8 @@ def _prepare(
     check_smoothness(plan)
     seeds = random.randint(LARGEST_SEED, size=plan.n_seeds)
     train, valid = (every[~validates], every[validates]) if validates.any() else (every, every)
-    split = Split(0, int(seeds[0]), train, valid, every[:0])
-    prepared = PreparedTable(data, (split,), chunks.indicated, settings.columns.missing, summaries)
+    splits = tuple(as_splits([(train, valid)], seeds))
+    prepared = PreparedTable(data, splits, chunks.indicated, settings.columns.missing, summaries)
     about: dict[str, Any] = {"seeds": seeds, "state": state, "before": before}
     name = reader.target if isinstance(reader.target, str) else None
     return with_members(settings, task, columns, prepared, plan, **about, target_name=name)
