@@ -4,7 +4,7 @@ import time
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Self, final
+from typing import Any, NamedTuple, Self, TypeAlias, final
 
 import numpy as np
 import numpy.typing as npt
@@ -217,12 +217,7 @@ class PreparedTable:
         column that is complete in its training rows counts as complete in all rows: no network of this fold could learn
         what a missing value means. Folds that know all rows belong to one fit, and have the same complete columns.
 
-        Parameters
-        ----------
-        table : TrainingTable
-            The table, with codes of all categories.
-        splits : sequence of Split
-            The folds, as rows of it.
+        `table` has the codes of all categories; `splits` are rows of it.
         """
         missing = np.isnan(table.numbers)
         in_training = np.array([missing[split.train].any(axis=0) for split in splits])
@@ -233,11 +228,13 @@ class PreparedTable:
         for split, in_fold in zip(splits, in_training, strict=True):
             seen = (in_any if split.known is None else in_fold)[indicated]
             codes = table.codes if split.known is None else _known_codes(table.codes, split.known)
-            codes = _with_flags(codes, missing[:, indicated] & seen)
+            codes = add_indicators(np.where(seen, table.numbers[:, indicated], 0.0), codes, range(len(indicated)))
             place = next((place for place, known in enumerate(codings) if np.array_equal(codes, known)), len(codings))
             if place == len(codings):
                 codings.append(codes)
-            moved.append(_moved(split, place * len(codes)))
+            start = place * len(codes)
+            rows = {name: getattr(split, name) + start for name in ("train", "valid", "test")}
+            moved.append(replace(split, **rows, known=None))
         times = len(codings)
         whole = replace(
             table,
@@ -252,17 +249,7 @@ class PreparedTable:
     def fit(
         self, candidates: Sequence[Sequence[Encoding]], split: Split, *, most_rows: int | None = None
     ) -> list[Fitted]:
-        """Fit encodings on the training rows of a fold.
-
-        Parameters
-        ----------
-        candidates : sequence of sequence of Encoding
-            For each candidate the encoding of every numerical column.
-        split : Split
-            One of the folds.
-        most_rows : int, optional
-            Maximum number of training rows.
-        """
+        """Fit candidates, each an encoding for every numerical column, on the training rows of a fold."""
         table, rows = self.table, split.train[:most_rows]
         weights = None if table.weights is None else table.weights[rows]
         return fit_encodings(
@@ -282,20 +269,16 @@ class PreparedTable:
         are fitted on the training rows of each fold, so that they do not know the target of its validation rows, nor,
         where folds follow the time, later rows.
         """
-        supervised = [any(encoding.kind.supervised for encoding in candidate) for candidate in candidates]
-        everything = replace(self.splits[0], train=np.arange(len(self.table.target)))
         shared = len(self.splits) > 1 and self._divides_all
-        once = [candidate for candidate, by_fold in zip(candidates, supervised, strict=True) if shared and not by_fold]
-        in_folds = [
-            candidate for candidate, by_fold in zip(candidates, supervised, strict=True) if by_fold or not shared
-        ]
+        by_fold = [not shared or any(encoding.kind.supervised for encoding in each) for each in candidates]
+        once = [candidate for candidate, in_folds in zip(candidates, by_fold, strict=True) if not in_folds]
+        others = [candidate for candidate, in_folds in zip(candidates, by_fold, strict=True) if in_folds]
+        everything = replace(self.splits[0], train=np.arange(len(self.table.target)))
         fitted_once = iter(self.fit(once, everything) if once else [])
-        fitted = [iter(self.fit(in_folds, split)) for split in self.splits] if in_folds else []
+        fitted = [iter(self.fit(others, split)) for split in self.splits] if others else []
         return [
-            [next(fold).blocks for fold in fitted]
-            if by_fold or not shared
-            else [next(fitted_once).blocks] * len(self.splits)
-            for by_fold in supervised
+            [next(fold).blocks for fold in fitted] if in_folds else [next(fitted_once).blocks] * len(self.splits)
+            for in_folds in by_fold
         ]
 
     def fold_pairs(self, interactions: InteractionConfig | None) -> list[InteractionConfig | None]:
@@ -356,10 +339,7 @@ def one_target(target: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 def add_indicators(numbers: FloatArray, codes: IntArray, indicated: Sequence[int]) -> IntArray:
     """Return codes with an indicator of missing values behind them for each indicated numerical column."""
-    return _with_flags(codes, np.isnan(numbers[:, list(indicated)]))
-
-
-def _with_flags(codes: IntArray, missing: npt.NDArray[np.bool_]) -> IntArray:
+    missing = np.isnan(numbers[:, list(indicated)])
     return np.concatenate([codes, np.where(missing, *FLAGS).astype(np.int64)], axis=1)
 
 
@@ -373,11 +353,6 @@ def _known_codes(codes: IntArray, rows: IntArray) -> IntArray:
         numbers[seen] = np.arange(1, len(seen) + 1)
         out[:, column] = numbers[values]
     return out
-
-
-def _moved(split: Split, start: int) -> Split:
-    """Return a fold whose rows lie behind `start` others."""
-    return replace(split, train=split.train + start, valid=split.valid + start, test=split.test + start, known=None)
 
 
 @final
@@ -416,38 +391,22 @@ def fit_encodings(
     The range of splines and PLE is the `usual_range` of the column: values that lie far out are moved to its ends, here
     and in the network, to which values outside of the range are those at its ends. What is only scaled stays as it is.
 
-    Parameters
-    ----------
-    candidates : sequence of sequence of Encoding
-        For each candidate the encoding of every column; with learned knots, where they start.
-    numbers : ndarray of shape (n, d)
-        Training rows.
-    target : ndarray of shape (n,)
-        Their target.
-    task : {"regression", "classification"}
-        What the target is.
-    weights : ndarray of shape (n,), optional
-        Weights of the rows.
-    seed : int
-        Random seed of the first column.
-    summaries : sequence of Column, optional
-        Each column in all rows, of which `numbers` are a sample: encodings without a target are fitted to them.
+    A candidate has an encoding for every column; with learned knots, where they start. `numbers`, of shape (n, d), are
+    training rows; column j has the random seed ``seed + j``. `summaries` are the columns in all rows, of which `numbers`
+    are a sample: encodings without a target are fitted to them.
     """
     goal = Target.from_values(target, task)
     wanted = [[candidate[index].start for candidate in candidates] for index in range(numbers.shape[1])]
     supervised = [any(encoding.kind.supervised for encoding in column) for column in wanted]
 
-    def fit(index: int) -> list[tuple[FittedColumn, float]]:
+    def fit(index: int) -> list[Any]:
         summary = None if summaries is None else summaries[index]
         forms = _usual_forms(numbers[:, index], weights, summary, with_rows=supervised[index])
         fitted = _fit_forms(forms, wanted[index], goal, seed=seed + index)
-        parts = []
-        for encoding in wanted[index]:
-            result = fitted[encoding]
+        for result in fitted.values():
             if isinstance(result, Exception):
                 raise result
-            parts.append(result)
-        return parts
+        return [fitted[encoding] for encoding in wanted[index]]
 
     # Columns are sorted side by side; trees have threads of their own.
     at_once = 1 if any(supervised) or numbers.size < LARGE else MOST_HELD // max(len(numbers), 1)
@@ -462,43 +421,19 @@ def joined(parts: Iterable[tuple[FittedColumn, float]]) -> Fitted:
     return Fitted([block for block, _ in parts], sum(seconds for _, seconds in parts))
 
 
+Results: TypeAlias = dict[Encoding, tuple[FittedColumn, float] | Exception]
+"""For each encoding the fitted column and the seconds that it took, trees that it shares included; or the error."""
+
+
 def fit_column(
-    values: FloatArray,
-    encodings: Iterable[Encoding],
-    goal: Target,
-    *,
-    weights: FloatArray | None = None,
-    seed: int = 0,
-    usual: bool = False,
-    bins: str | None = None,
-) -> dict[Encoding, tuple[FittedColumn, float] | Exception]:
-    """Fit encodings with fixed knots to one column.
+    values: FloatArray, encodings: Iterable[Encoding], goal: Target, *, seed: int, bins: str | None = None
+) -> Results:
+    """Fit encodings with fixed knots to one column, of shape (n,), NaN where missing.
 
-    Parameters
-    ----------
-    values : ndarray of shape (n,)
-        The column, NaN where missing.
-    encodings : iterable of Encoding
-        The encodings.
-    goal : Target
-        The target.
-    weights : ndarray of shape (n,), optional
-        Weights of the rows.
-    seed : int
-        Random seed.
-    usual : bool
-        Whether values that lie far out are moved to the ends of the column's `usual_range` first.
-    bins : str, optional
-        Another placement for the bins of methods that have the default one of `PiecewiseLinearEncoder`.
-
-    Returns
-    -------
-    dict of Encoding to (FittedColumn, float) or Exception
-        The block and the seconds that it took, trees that it shares with others included; or the error.
+    `bins` is another placement for the bins of methods that have the default one of `PiecewiseLinearEncoder`.
     """
-    plain = Column.from_values(np.ascontiguousarray(values), weights)
-    forms = _usual_forms(values, weights) if usual else _Forms(plain, plain, plain, plain)
-    return _fit_forms(forms, encodings, goal, seed=seed, bins=bins)
+    plain = Column.from_values(np.ascontiguousarray(values))
+    return _fit_forms(_Forms(plain, plain, plain, plain), encodings, goal, seed=seed, bins=bins)
 
 
 class _Forms(NamedTuple):
@@ -513,9 +448,7 @@ class _Forms(NamedTuple):
     usual_rows: Column
 
 
-def _usual_forms(
-    values: FloatArray, weights: FloatArray | None, summary: Column | None = None, *, with_rows: bool = True
-) -> _Forms:
+def _usual_forms(values: FloatArray, weights: FloatArray | None, summary: Column | None, *, with_rows: bool) -> _Forms:
     """Return the forms of a column; of a summary of all rows, the ones with rows are those of the sample `values`."""
     values = np.ascontiguousarray(values)
     plain = Column.from_values(values, weights, with_rows=with_rows)
@@ -531,10 +464,9 @@ def _usual_forms(
 
 def _fit_forms(
     forms: _Forms, encodings: Iterable[Encoding], goal: Target, *, seed: int, bins: str | None = None
-) -> dict[Encoding, tuple[FittedColumn, float] | Exception]:
-    """Fit encodings as `fit_column` does."""
+) -> Results:
     trees = {name: _SharedTrees(each) for name, each in PLACEMENTS.items() if isinstance(each, TreePlacement)}
-    out: dict[Encoding, tuple[FittedColumn, float] | Exception] = {}
+    out: Results = {}
     for encoding in dict.fromkeys(encodings):
         started = time.perf_counter()
         try:
