@@ -392,7 +392,7 @@ def fit_encodings(
     and in the network, to which values outside of the range are those at its ends. What is only scaled stays as it is.
 
     A candidate has an encoding for every column; with learned knots, where they start. `numbers`, of shape (n, d), are
-    training rows; column j has the random seed ``seed + j``. `summaries` are the columns in all rows, of which `numbers`
+    training rows; column j has the random seed ``seed + j``. `summaries` are the columns in all rows, of which these
     are a sample: encodings without a target are fitted to them.
     """
     goal = Target.from_values(target, task)
@@ -448,7 +448,9 @@ class _Forms(NamedTuple):
     usual_rows: Column
 
 
-def _usual_forms(values: FloatArray, weights: FloatArray | None, summary: Column | None, *, with_rows: bool) -> _Forms:
+def _usual_forms(
+    values: FloatArray, weights: FloatArray | None, summary: Column | None = None, *, with_rows: bool = True
+) -> _Forms:
     """Return the forms of a column; of a summary of all rows, the ones with rows are those of the sample `values`."""
     values = np.ascontiguousarray(values)
     plain = Column.from_values(values, weights, with_rows=with_rows)
