@@ -16,10 +16,10 @@ from knotwork._preparation.formats import (
     DateFormat,
     Format,
     NumberFormat,
-    Parsed,
     date_parts,
     infer_format,
     is_mark,
+    misfit_mask,
 )
 from knotwork._preparation.table_column import Notice, NoticeCode, Role, TableColumn
 from knotwork._tables import refuse
@@ -109,14 +109,14 @@ def learn_column(values: Any, name: str | None, label: str, *, is_chosen: bool, 
     is_chosen = is_chosen or (cells.is_categorical and cells.kind != "missing")
     if cells.kind in ("text", "mixed") and not is_chosen:
         counts = np.bincount(cells.where[cells.where >= 0], minlength=len(cells.values))
-        written, parsed = infer_format(cells.values, counts)
+        written, meaning = infer_format(cells.values.tolist(), counts)
         if isinstance(written, DateFormat) and dates == "error":
             raise ColumnTypeError(
                 f"{label} is text that holds dates, such as {cells.values[0]!r}. Convert it to numbers, list it in "
                 "`categorical`, or pass dates='features'."
             )
         if written is not None:
-            return _learn_written(cells, name, label, written, parsed)
+            return _learn_written(cells, name, label, written, meaning)
     if cells.kind in ("date", "time"):
         order = "ymd" if cells.kind == "date" else "time"
         first = DateFormat(order, (PARTS[0] if order == "ymd" else "hour",), cells.zone)
@@ -150,15 +150,15 @@ def _learn_category(cells: Cells, name: str | None, label: str, *, is_chosen: bo
 
 
 def _learn_written(
-    cells: Cells, name: str | None, label: str, written: Format, parsed: Parsed | None = None
+    cells: Cells, name: str | None, label: str, written: Format, meaning: npt.NDArray[Any] | None = None
 ) -> Learned:
     """Return a column of text in a format, or of dates of any type."""
     if isinstance(written, DateFormat):
-        moments, misfits = _moments(cells, written, label, parsed)
+        moments, misfits = _moments(cells, written, label, meaning)
         written = replace(written, parts=_varying(moments, written.parts))
         values = written.numbers(moments)
     else:
-        values, misfits = read_column(cells, written, label, parsed)
+        values, misfits = read_column(cells, written, label, meaning)
     refuse_infinite(values[:, 0], label)
     role = Role.DATE if isinstance(written, DateFormat) else Role.NUMERICAL
     notice = _written_notice(cells, label, written, misfits)
@@ -197,23 +197,30 @@ Misfits: TypeAlias = list[Label]
 
 
 def read_column(
-    cells: Cells, written: Format | None, label: str, parsed: Parsed | None = None
+    cells: Cells, written: Format | None, label: str, meaning: npt.NDArray[Any] | None = None
 ) -> tuple[npt.NDArray[np.float64], Misfits]:
     """Return the numbers of a numerical column or of dates, of shape (n, k), and texts that do not fit the format.
 
-    `parsed` is what the texts mean, if it is known.
+    `meaning` is what the distinct texts mean, if it is known.
     """
     if isinstance(written, DateFormat):
         moments, misfits = _moments(cells, written, label)
         return written.numbers(moments), misfits
     if written is None or cells.kind not in ("text", "mixed"):
         return cells.numbers(label)[:, None], []
-    parsed = parsed or written.parse(cells.values.tolist())
-    return np.append(parsed.values, np.nan)[cells.where][:, None], cells.values[parsed.is_misfit].tolist()
+    meaning, misfits = _meaning(cells, written, meaning)
+    return np.append(meaning, np.nan)[cells.where][:, None], misfits
+
+
+def _meaning(cells: Cells, written: Format, known: npt.NDArray[Any] | None) -> tuple[npt.NDArray[Any], Misfits]:
+    """Return what the distinct texts of a column mean, unless it is known, and those that do not fit the format."""
+    texts = cells.values.tolist()
+    values = written.parse(texts) if known is None else known
+    return values, cells.values[misfit_mask(texts, values)].tolist()
 
 
 def _moments(
-    cells: Cells, written: DateFormat, label: str, parsed: Parsed | None = None
+    cells: Cells, written: DateFormat, label: str, meaning: npt.NDArray[Any] | None = None
 ) -> tuple[npt.NDArray[Any], Misfits]:
     """Return the dates or times of each row, NaT where they are missing, and texts that do not fit the format."""
     kind = "time" if written.order == "time" else "date"
@@ -225,8 +232,8 @@ def _moments(
         raise ColumnTypeError(
             f"{label} held {held} when it was fitted, and now holds {KINDS[cells.kind]}. Convert it to {held}."
         )
-    parsed = parsed or written.parse(cells.values.tolist())
-    return np.concatenate([parsed.values, missing])[cells.where], cells.values[parsed.is_misfit].tolist()
+    meaning, misfits = _meaning(cells, written, meaning)
+    return np.concatenate([meaning, missing])[cells.where], misfits
 
 
 def _misfit_words(misfits: Misfits) -> str:
