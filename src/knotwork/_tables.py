@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -78,18 +78,6 @@ def factorize(values: npt.NDArray[Any]) -> tuple[IntArray, npt.NDArray[Any]]:
 
     Distinct numbers are in ascending order, distinct objects in the order of their first appearance. Objects that are
     equal in Python, such as 1, 1.0 and True, are one value. Objects without a hash, such as lists, raise a TypeError.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n,)
-        Numbers, booleans or objects.
-
-    Returns
-    -------
-    positions : ndarray of int64, shape (n,)
-        Positions in `distinct`, or -1.
-    distinct : ndarray of shape (k,)
-        The values that occur, without missing ones.
 
     Examples
     --------
@@ -181,17 +169,7 @@ def source_names(source: Any) -> list[Any] | None:
 
 
 def file_batches(source: Any, columns: Sequence[str] | None = None, *, n_rows: int = BATCH_ROWS) -> Iterator[Any]:
-    """Yield the rows of a Parquet file or data set of pyarrow in batches, with few of them in memory.
-
-    Parameters
-    ----------
-    source : ParquetFile or Dataset
-        The file or the data set.
-    columns : sequence of str, optional
-        Names of the columns to read; by default all.
-    n_rows : int
-        Maximum number of rows of a batch.
-    """
+    """Yield some columns of a Parquet file or data set of pyarrow, at most `n_rows` rows at a time in memory."""
     if source_names(source) is None:  # a Ray data set, whose row order changes between passes
         hint = "Write it to files by write_parquet(folder), and pass pyarrow.dataset.dataset(folder)."
         raise type_error("X", "be a file, a data set of pyarrow, or tables", type(source).__name__, hint)
@@ -253,16 +231,6 @@ def read_numbers(X: Any) -> NumberArray:
     An array of numbers is returned unchanged, without a copy, in any type and memory order. A frame is read column by
     column: integers, floats, booleans and decimals are accepted, nullable or not. Other types raise an error that names
     the column and the next step.
-
-    Parameters
-    ----------
-    X : array-like or frame of shape (n, d)
-        The table.
-
-    Returns
-    -------
-    ndarray of shape (n, d)
-        Numbers.
     """
     frame = as_frame(X)
     if frame is not None:
@@ -277,8 +245,8 @@ def read_numbers(X: Any) -> NumberArray:
             advice = "holds dates or durations" if X.dtype.kind in "mM" else "holds text"
             raise ColumnTypeError(f"column 0 {advice}: dtype='numeric' is needed. Convert X to numbers first.")
         if X.dtype.kind == "O":
-            return cast(NumberArray, check_array(_read_objects(X), ensure_all_finite=False))
-    return cast(NumberArray, check_array(X, dtype="numeric", ensure_all_finite=False))
+            X = np.stack([floats(x, f"column {index}") for index, x in enumerate(X.T)], axis=1) if X.size else X
+    return np.asarray(check_array(X, dtype="numeric", ensure_all_finite=False))
 
 
 def refuse(mask: npt.NDArray[np.bool_], label: str, what: str, advice: str) -> None:
@@ -363,10 +331,6 @@ def _read_series(series: Any, name: Any) -> NumberArray:
         series = series.cast(nw.Float64)
     values: NumberArray = series.to_numpy()
     return floats(values, f"column {name!r}") if values.dtype.kind == "O" else values
-
-
-def _read_objects(X: NumberArray) -> NumberArray:
-    return np.stack([floats(X[:, index], f"column {index}") for index in range(X.shape[1])], axis=1) if X.size else X
 
 
 def floats(values: NumberArray, label: str) -> npt.NDArray[np.float64]:

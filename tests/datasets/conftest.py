@@ -9,9 +9,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pandas as pd
 import pytest
 
-from knotwork.datasets import _fetching as fetching
+from knotwork.datasets import _loading as fetching
 from knotwork.datasets import _registry as registry
-from knotwork.datasets._storage import content_sha256
+from knotwork.datasets._registry import content_sha256
 
 
 @pytest.fixture(autouse=True)

@@ -8,9 +8,9 @@ from urllib.error import URLError
 import pandas as pd
 import pytest
 
-from knotwork.datasets import DATASETS, _fetching, cache_folder, fetch_dataset, load_dataset
-from knotwork.datasets._fetching import SOURCES, ByHand, OpenML, UCIArchive
-from knotwork.datasets._storage import content_sha256
+from knotwork.datasets import DATASETS, _loading, cache_folder, fetch_dataset, load_dataset
+from knotwork.datasets._loading import SOURCES, ByHand, OpenML, UCIArchive
+from knotwork.datasets._registry import content_sha256
 from knotwork.errors import DatasetMismatchError, DatasetUnavailableError
 from tests.datasets.conftest import zipped
 
@@ -86,8 +86,8 @@ DATA = PACKED.index(b"abalone.data") + len("abalone.data")
     ],
 )
 def test_archives_that_cannot_be_unpacked(small_registry, server, archive, words, monkeypatch):
-    monkeypatch.setattr(_fetching, "MOST_DOWNLOADED", 60_000)
-    monkeypatch.setattr(_fetching, "MOST_UNPACKED", 20_000)
+    monkeypatch.setattr(_loading, "MOST_DOWNLOADED", 60_000)
+    monkeypatch.setattr(_loading, "MOST_UNPACKED", 20_000)
     server[ABALONE] = (200, archive)
     with pytest.raises(DatasetUnavailableError, match=f"could not be downloaded from .*{words}.*Next: try again later"):
         fetch_dataset("abalone")
@@ -106,11 +106,11 @@ def test_archives_that_cannot_be_unpacked(small_registry, server, archive, words
     ids=["503", "404", "page", "archive", "silence"],
 )
 def test_the_error_for_an_outage_names_server_reason_and_next_step(server, monkeypatch, answer, words):
-    monkeypatch.setattr(_fetching, "TIMEOUT", 0.3)
+    monkeypatch.setattr(_loading, "TIMEOUT", 0.3)
     server[ABALONE] = answer
     with pytest.raises(DatasetUnavailableError, match=words) as caught:
         load_dataset("abalone")
-    for part in ("'abalone'", _fetching.UCI_SERVER, "try again later", "KNOTWORK_DATA", "KNOTWORK_OFFLINE=1"):
+    for part in ("'abalone'", _loading.UCI_SERVER, "try again later", "KNOTWORK_DATA", "KNOTWORK_OFFLINE=1"):
         assert part in str(caught.value)
 
 
@@ -145,9 +145,9 @@ def test_openml(small_registry, monkeypatch):
         table = small_registry["shuttle"].astype({"class": "category", "A1": float})
         return SimpleNamespace(data=table[list(reversed(table.columns))].assign(id=0))
 
-    monkeypatch.setattr(_fetching, "fetch_openml", answer)
+    monkeypatch.setattr(_loading, "fetch_openml", answer)
     data = load_dataset("shuttle")
-    assert (seen["data_id"], seen["timeout"]) == (40685, _fetching.TIMEOUT)
+    assert (seen["data_id"], seen["timeout"]) == (40685, _loading.TIMEOUT)
     assert socket.getdefaulttimeout() is None
     assert tuple(data.frame.columns) == DATASETS["shuttle"].columns
     assert sorted(set(data.target_values())) == ["1", "4", "5"]
@@ -155,7 +155,7 @@ def test_openml(small_registry, monkeypatch):
 
 def test_openml_with_other_columns(small_registry, monkeypatch):
     table = small_registry["shuttle"].rename(columns={"A1": "V1"})
-    monkeypatch.setattr(_fetching, "fetch_openml", lambda **_: SimpleNamespace(data=table))
+    monkeypatch.setattr(_loading, "fetch_openml", lambda **_: SimpleNamespace(data=table))
     with pytest.raises(DatasetMismatchError, match="OpenML 40685.*columns are missing: 'A1'; it has 'V1'"):
         fetch_dataset("shuttle")
 
@@ -165,7 +165,7 @@ def test_openml_down(monkeypatch, error):
     def fail(**_):
         raise error
 
-    monkeypatch.setattr(_fetching, "fetch_openml", fail)
+    monkeypatch.setattr(_loading, "fetch_openml", fail)
     with pytest.raises(DatasetUnavailableError, match=r"https://www.openml.org/d/40685: .*(no route|timed out|412)"):
         fetch_dataset("shuttle")
 
@@ -217,6 +217,6 @@ def test_recipes_give_back_the_real_tables(data_folder, server, key):
 def test_real_tables_survive_the_types_of_openml(data_folder, monkeypatch, key):
     spec, frame = DATASETS[key], pd.read_parquet(data_folder / f"{key}.parquet")
     sent = frame.astype(dict.fromkeys(spec.texts, "category"))
-    monkeypatch.setattr(_fetching, "fetch_openml", lambda **_: SimpleNamespace(data=sent))
+    monkeypatch.setattr(_loading, "fetch_openml", lambda **_: SimpleNamespace(data=sent))
     fetched = pd.read_parquet(fetch_dataset(key))
     assert content_sha256(fetched, spec.texts) == spec.content_sha256

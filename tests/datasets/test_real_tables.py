@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from knotwork.datasets import DATASETS, check_dataset, load_dataset
-from knotwork.datasets._storage import content_sha256
+from knotwork.datasets._registry import content_sha256
 
 
 @pytest.fixture(autouse=True)

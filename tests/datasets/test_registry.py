@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 import knotwork as kw
-from knotwork.datasets._fetching import SOURCES
+from knotwork.datasets._loading import SOURCES
 from knotwork.datasets._registry import DATASETS, get_spec
 from knotwork.errors import ArgumentError
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from knotwork.datasets._storage import content_sha256, file_sha256
+from knotwork.datasets._registry import content_sha256, file_sha256
 
 TABLE = pd.DataFrame({"x": [1.5, -2.0, 0.1, 1.5], "n": [1, 2, 3, 4], "town": ["Ulm", "Bonn", "Ulm", "Köln"]})
 

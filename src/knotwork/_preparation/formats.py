@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timedelta, timezone
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -443,7 +443,10 @@ FORMATS: dict[str, type[Any]] = {"number": NumberFormat, "boolean": BooleanForma
 INFERENCES: tuple[Callable[[Sequence[str]], Format | None], ...] = (_infer_boolean, _infer_number, _infer_date)
 
 
-def _best(formats: Sequence[Any], texts: Sequence[str]) -> Any:
+Written = TypeVar("Written", NumberFormat, DateFormat)
+
+
+def _best(formats: Sequence[Written], texts: Sequence[str]) -> Written:
     """Return the first of the formats that fit most texts."""
     return min(formats, key=lambda each: misfit_mask(texts, each.parse(texts)).sum())
 

@@ -84,8 +84,8 @@ class BatchReader:
                 "Pass the pyarrow.parquet.ParquetFile or pyarrow.dataset.Dataset itself, or an object whose __iter__ "
                 "starts from the beginning, such as a list of tables.",
             )  # fmt: skip
-        for name, names in (("y", self._targets), ("sample_weight", self._weights)):
-            if (name == "y" and not names) or not all(type(each) in (str, int) for each in names):
+        for name, each in self._given:
+            if type(each) not in (str, int):
                 value = self.target if name == "y" else self.weight
                 hint = f"Batches are read several times: {name} must be a column of them."
                 raise type_error(name, "be the name of a column if X is read in batches", type(value).__name__, hint)
@@ -94,21 +94,20 @@ class BatchReader:
             raise argument_error("y", what, self.target, "Name each column once.")
 
     @property
-    def _targets(self) -> list[Any]:
-        return list(self.target) if isinstance(self.target, list | tuple) else [self.target]
-
-    @property
-    def _weights(self) -> list[Any]:
-        return [] if self.weight is None else [self.weight]
+    def _given(self) -> list[tuple[str, Any]]:
+        """The columns of target and weights, each with the parameter that names it."""
+        targets = list(self.target) if isinstance(self.target, list | tuple) else [self.target]
+        weights = [] if self.weight is None else [("sample_weight", self.weight)]
+        return [*(("y", each) for each in targets or [None]), *weights]
 
     @property
     def columns(self) -> list[Any]:
         """The columns of target and weights."""
-        return [*self._targets, *self._weights]
+        return [each for _, each in self._given]
 
     def check_names(self, known: list[Any] | None) -> None:
         """Raise an error if target or weights are not among the columns, if these are known."""
-        for name, each in [*(("y", each) for each in self._targets), *(("sample_weight", w) for w in self._weights)]:
+        for name, each in self._given:
             if known is not None and each not in known:
                 hint = suggestion(each, known) if isinstance(each, str) else ""
                 raise argument_error(name, "be a column of X", each, f"{hint} Its columns are {listed(known)}.".strip())
@@ -364,20 +363,10 @@ class Survey:
 def survey_batches(
     reader: BatchReader, look: Callable[[Any], None], *, share: float, seed: int, categorical: Sequence[Any] = ()
 ) -> Survey:
-    """Read all batches once.
+    """Read all batches once; `look` is called with the target of every batch.
 
-    Parameters
-    ----------
-    reader : BatchReader
-        The batches.
-    look : callable
-        Called with the target of every batch, to check it and to collect classes.
-    share : float
-        Share of the rows to hold out, of which there are at most `MOST_VALIDATION`; 0 for none.
-    seed : int
-        Random seed of the hashes of rows.
-    categorical : sequence of str or int, default=()
-        Columns of numbers that are categories.
+    A `share` of the rows is held out, at most `MOST_VALIDATION`; `seed` is that of the hashes of rows. Columns of
+    numbers that are `categorical` have labels, too.
     """
     labels: dict[int, set[Label] | None] = {}
     reservoir, n_rows = None, 0
@@ -526,8 +515,8 @@ class SecondPass:
                 chunks = _drawn_chunks(hashes, self.survey.limit, n_chunks)
                 counts = np.bincount(chunks[chunks >= 0], minlength=n_chunks)
                 room, place = (counts, writer.reserve(counts)), number % len(parts)
-                work = (self._write, batch, chunks, writer, room, parts[place])
-                waiting.append((where, threads[place].submit(*work)))
+                done = threads[place].submit(self._write, batch, chunks, writer, room, parts[place])
+                waiting.append((where, done))
                 n_rows += batch.n_rows
                 finish(usable_cores(len(parts)))
             finish(0)

@@ -68,19 +68,8 @@ class Labels:
         """Return the classes of a target, and the class of each row.
 
         Missing labels are refused with their count, as are numbers that are not whole, several columns, and labels
-        of both text and numbers. A column of shape (n, 1) is taken, with scikit-learn's warning.
-
-        Parameters
-        ----------
-        y : array-like of shape (n,)
-            Text, whole numbers, booleans or categories, in an array, a list or a series.
-
-        Returns
-        -------
-        labels : Labels
-            The classes, sorted as by ``numpy.unique``.
-        codes : ndarray of int64, shape (n,)
-            For each row the position of its class.
+        of both text and numbers. A column of shape (n, 1) is taken, with scikit-learn's warning. Classes are sorted as
+        by ``numpy.unique``.
         """
         values = _one_dimension(y, "Fit one classifier for each column.")
         if values.dtype.kind == "O":
@@ -100,13 +89,10 @@ class Labels:
             raise ColumnTypeError(
                 f"Unknown label type: {dtype}. y must hold text, whole numbers or booleans. Convert it first."
             )
-        wide = values.astype(np.float64) if values.dtype.kind == "f" else values
-        positions, distinct = factorize(wide)
+        positions, distinct = factorize(values.astype(np.float64) if values.dtype.kind == "f" else values)
         order = np.argsort(distinct)
-        rank = np.empty(len(order), dtype=np.int64)
-        rank[order] = np.arange(len(order))
         classes = tuple(DTYPES[dtype](value) for value in distinct[order].tolist())
-        return cls(classes, dtype), rank[positions]
+        return cls(classes, dtype), np.argsort(order)[positions]
 
     @property
     def classes(self) -> npt.NDArray[Any]:
@@ -119,20 +105,13 @@ class Labels:
         return len(self.values)
 
     def decode(self, codes: npt.ArrayLike) -> npt.NDArray[Any]:
-        """Return the classes of codes; codes of no class are refused.
-
-        Parameters
-        ----------
-        codes : array-like of int, of any shape
-            Positions in `classes`.
-        """
+        """Return the classes of codes, positions in `classes` of any shape; codes of no class are refused."""
         places = np.asarray(codes)
         if places.dtype.kind not in "iu":
             raise type_error("codes", "be integers", places.dtype.name)
         if places.size and (places.min() < 0 or places.max() >= self.n_classes):
             raise argument_error("codes", f"be from 0 to {self.n_classes - 1}", (int(places.min()), int(places.max())))
-        decoded: npt.NDArray[Any] = self.classes[places]
-        return decoded
+        return np.asarray(self.classes[places])
 
     def to_json(self) -> dict[str, Any]:
         """Return the classes as what ``json.dumps`` takes; `from_json` gives them back with their types."""
@@ -156,11 +135,6 @@ def check_target(y: Any) -> npt.NDArray[np.float64]:
 
     Missing and infinite values are refused with their count, as are text, dates and complex numbers. A column of shape
     (n, 1) is taken as one target, with scikit-learn's warning. y is not changed, and may be what is returned.
-
-    Parameters
-    ----------
-    y : array-like of shape (n,) or (n, n_targets)
-        Numbers or booleans, in an array, a list, a series or, for several targets, a table.
     """
     shape = np.asarray(y).shape
     if len(shape) == 2 and shape[1] > 1 and shape[0] > 0:
@@ -254,28 +228,19 @@ def row_weights(sample_weight: Any, n_rows: int) -> npt.NDArray[np.float64] | No
     weights = check_weights(sample_weight, n_rows)
     if weights is None or (weights == weights[0]).all():
         return None
-    scaled: npt.NDArray[np.float64] = weights / weights.max()
-    return scaled
+    return np.asarray(weights / weights.max())
 
 
 def class_weights(
     class_weight: Any, classes: npt.NDArray[Any], counts: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.float64]:
-    """Return the weight of each class.
+    """Return the weight of each class, of shape (n_classes,).
 
-    Parameters
-    ----------
-    class_weight : "balanced" or mapping
-        ``"balanced"`` weighs classes by one over their frequency; a mapping gives weights to labels, 1 to those that it
-        does not name.
-    classes : ndarray of shape (n_classes,)
-        The labels.
-    counts : ndarray of shape (n_classes,)
-        Rows of each class.
+    ``"balanced"`` weighs classes by one over their frequency, by the rows of each; a mapping gives weights to labels, 1
+    to those that it does not name.
     """
     if isinstance(class_weight, str) and class_weight == "balanced":
-        out: npt.NDArray[np.float64] = counts.sum() / (len(classes) * np.maximum(counts, 1))
-        return out
+        return np.asarray(counts.sum() / (len(classes) * np.maximum(counts, 1)))
     if not isinstance(class_weight, Mapping):
         raise type_error("class_weight", "be 'balanced' or a mapping from labels to weights", class_weight)
     labels = classes.tolist()

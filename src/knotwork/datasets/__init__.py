@@ -4,11 +4,19 @@ from knotwork._checks import check_part
 
 check_part(__name__)
 from knotwork.datasets._arrow import parquet_parts, parquet_rows
-from knotwork.datasets._fetching import fetch_dataset
 from knotwork.datasets._files import check_columns, read_frame, read_table, target_labels
-from knotwork.datasets._loading import EMBEDDED, KEYS, DatasetSummary, load_dataset, summarise_datasets
-from knotwork.datasets._registry import DATASETS, DatasetSpec, get_spec
-from knotwork.datasets._storage import DatasetCheck, Place, cache_folder, check_dataset, data_folder, find_dataset
+from knotwork.datasets._loading import EMBEDDED, KEYS, DatasetSummary, fetch_dataset, load_dataset, summarise_datasets
+from knotwork.datasets._registry import (
+    DATASETS,
+    DatasetCheck,
+    DatasetSpec,
+    Place,
+    cache_folder,
+    check_dataset,
+    data_folder,
+    find_dataset,
+    get_spec,
+)
 from knotwork.datasets._synthetic import (
     SYNTHETIC,
     ablation_function,

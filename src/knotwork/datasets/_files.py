@@ -19,7 +19,7 @@ from pandas.api import types
 from knotwork._checks import argument_error, check_bool, check_choice, check_file, listed, suggestion, type_error
 from knotwork._tables import ADVICE
 from knotwork.datasets._arrow import read_arrow, read_parquet
-from knotwork.datasets._storage import file_sha256
+from knotwork.datasets._registry import file_sha256
 from knotwork.datasets._table import Dataset, complete_rows
 from knotwork.datasets._text import COMPRESSIONS, TextFormat, check_expansion, name_columns, quoted_reason, read_text
 from knotwork.errors import ColumnError, ColumnTypeError, MissingPackageError

@@ -1,23 +1,52 @@
-"""Loading data sets by key, and the list of all keys."""
+"""Loading data sets by key: those of the study are downloaded from OpenML and UCI, checked, and stored in the cache.
 
-from collections.abc import Callable, Mapping
+The recipes were written from descriptions of the tables, and tested on copies in the servers' formats, not on the
+servers. Every result is compared with the registry, so that a different table is detected.
+"""
+
+import contextlib
+import io
+import lzma
+import socket
+import struct
+import time
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from http.client import HTTPException
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import numpy as np
-from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
+import pandas as pd
+from scipy.io import arff
+from sklearn.datasets import fetch_openml, load_breast_cancer, load_diabetes, load_iris, load_wine
 
-from knotwork._checks import check_bool
-from knotwork.datasets._fetching import SOURCES, ByHand, fetch_dataset
-from knotwork.datasets._registry import DATASETS, DatasetSpec, get_spec, unknown_key
-from knotwork.datasets._storage import cache_folder, content_sha256, find_dataset, is_offline, read_verified
+from knotwork._checks import check_bool, listed, printable
+from knotwork._files import write_atomically
+from knotwork.datasets._registry import (
+    DATASETS,
+    DatasetSpec,
+    cache_folder,
+    check_dataset,
+    content_sha256,
+    find_dataset,
+    frame_problems,
+    get_spec,
+    is_offline,
+    read_verified,
+    unknown_key,
+)
 from knotwork.datasets._synthetic import SYNTHETIC, SYNTHETIC_SEED
 from knotwork.datasets._table import SUBSAMPLE_SEED, Dataset, complete_rows, draw_rows
-from knotwork.errors import DatasetUnavailableError
+from knotwork.errors import DatasetMismatchError, DatasetUnavailableError
 
-__all__ = ["EMBEDDED", "KEYS", "DatasetSummary", "load_dataset", "summarise_datasets"]
+__all__ = ["EMBEDDED", "KEYS", "DatasetSummary", "fetch_dataset", "load_dataset", "summarise_datasets"]
 
 EMBEDDED: Mapping[str, Callable[..., Any]] = MappingProxyType(
     {
@@ -167,3 +196,324 @@ def _summarise_embedded(key: str) -> DatasetSummary:
     data = load_dataset(key)
     where = "drawn" if key in SYNTHETIC else "scikit-learn"
     return DatasetSummary(key, data.task, data.n_rows, len(data.numerical), len(data.categorical), None, where)
+
+
+UCI_SERVER = "https://archive.ics.uci.edu"
+OPENML_SERVER = "https://www.openml.org"
+TIMEOUT = 60.0
+"""Timeout of a connection, in seconds."""
+
+DOWNLOAD_SECONDS, READ_BYTES = 600.0, 1 << 16
+"""Timeout of a whole download in seconds, and number of bytes per read."""
+
+MOST_DOWNLOADED = 100_000_000
+MOST_UNPACKED = 300_000_000
+"""Maximum number of bytes of an archive and of a file in it: ten times the largest of `SOURCES`."""
+
+DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, struct.error, ValueError)
+"""Errors that readers of archives raise."""
+
+
+@dataclass(frozen=True)
+class OpenML:
+    """A table of OpenML with the column names of the registry."""
+
+    data_id: int
+
+    @property
+    def label(self) -> str:
+        """Name of the source in messages."""
+        return f"OpenML {self.data_id}"
+
+
+@dataclass(frozen=True)
+class UCIArchive:
+    """Files of a ZIP archive of the UCI repository.
+
+    A member ``outer.zip/inner.csv`` is a file of a nested archive. `read` takes the bytes of all members and returns
+    the table.
+    """
+
+    dataset_id: int
+    archive: str
+    members: tuple[str, ...]
+    read: Callable[..., pd.DataFrame]
+
+    @property
+    def label(self) -> str:
+        """Name of the source in messages."""
+        return f"UCI {self.dataset_id}"
+
+
+@dataclass(frozen=True)
+class ByHand:
+    """A table that no server provides in the form used by the study; `reason` is the end of a sentence."""
+
+    reason: str
+    label: str = "by hand"
+
+
+def _csv(content: bytes, *, sep: str = ",", names: tuple[str, ...] | None = None) -> pd.DataFrame:
+    """Read a table without missing values: ``?`` and ``NA`` stay text."""
+    return pd.read_csv(
+        io.BytesIO(content),
+        sep=sep,
+        header=0 if names is None else None,
+        names=None if names is None else list(names),
+        skipinitialspace=True,
+        keep_default_na=False,
+        comment="|" if names is not None else None,
+    )
+
+
+def _abalone(content: bytes) -> pd.DataFrame:
+    spec = get_spec("abalone")
+    return _csv(content, names=("Sex", *spec.numerical, spec.target))
+
+
+def _wine_quality(red: bytes, white: bytes) -> pd.DataFrame:
+    return pd.concat([_csv(red, sep=";"), _csv(white, sep=";")], ignore_index=True)
+
+
+def _pulsar(content: bytes) -> pd.DataFrame:
+    return _csv(content, names=get_spec("pulsar").columns)
+
+
+def _adult(train: bytes, test: bytes) -> pd.DataFrame:
+    names = (
+        *("age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation", "relationship"),
+        *("race", "sex", "capital-gain", "capital-loss", "hours-per-week", "native-country", "income"),
+    )
+    table = pd.concat([_csv(train, names=names), _csv(test, names=names)], ignore_index=True)
+    return table.assign(income=table["income"].str.rstrip("."))  # the labels of the test part end with a period
+
+
+def _bank(content: bytes) -> pd.DataFrame:
+    return _csv(content, sep=";")
+
+
+def _marketing(content: bytes) -> pd.DataFrame:
+    table = _bank(content)
+    known = (table["job"] != "unknown") & (table["education"] != "unknown")
+    return table[known].reset_index(drop=True)
+
+
+def _eeg(content: bytes) -> pd.DataFrame:
+    table = pd.DataFrame(arff.loadarff(io.StringIO(content.decode()))[0])
+    return table.assign(eyeDetection=table["eyeDetection"].str.decode("ascii"))
+
+
+_BANK = (222, "bank+marketing", ("bank.zip/bank-full.csv",))
+
+SOURCES: Mapping[str, OpenML | UCIArchive | ByHand] = MappingProxyType(
+    {
+        "abalone": UCIArchive(1, "abalone", ("abalone.data",), _abalone),
+        "california": ByHand("207 missing values were filled from the StatLib original, not from OpenML 45028"),
+        "cpu_small": OpenML(227),
+        "diamonds": OpenML(44979),
+        "house_sales": OpenML(42092),
+        "parkinsons": UCIArchive(189, "parkinsons+telemonitoring", ("parkinsons_updrs.data",), _csv),
+        "wine_quality": UCIArchive(
+            186, "wine+quality", ("winequality-red.csv", "winequality-white.csv"), _wine_quality
+        ),
+        "house_8l": OpenML(218),
+        "pulsar": UCIArchive(372, "htru2", ("HTRU_2.csv",), _pulsar),
+        "sulfur": OpenML(44020),
+        "fifa_wage": ByHand("OpenML 44026 has other features and the logarithm of the target"),
+        "sgemm": UCIArchive(440, "sgemm+gpu+kernel+performance", ("sgemm_product.csv",), _csv),
+        "protein": UCIArchive(265, "physicochemical+properties+of+protein+tertiary+structure", ("CASP.csv",), _csv),
+        "adult": UCIArchive(2, "adult", ("adult.data", "adult.test"), _adult),
+        "bank": UCIArchive(*_BANK, _bank),
+        "churn": OpenML(46911),
+        "fico": OpenML(45554),
+        "marketing": UCIArchive(*_BANK, _marketing),
+        "eeg": UCIArchive(264, "eeg+eye+state", ("EEG Eye State.arff",), _eeg),
+        "gamma": ByHand("it is a balanced subsample of UCI 159, and OpenML 44085 may have drawn other rows"),
+        "ipums": ByHand("it was built from the original of 1997 by the rules of the Grinsztajn benchmark"),
+        "loan_status": OpenML(46434),
+        "air_quality": OpenML(46880),
+        "loan_type": ByHand("it is derived from a snapshot of the World Bank's loans that has no permanent address"),
+        "shuttle": OpenML(40685),
+    }
+)
+"""The source of each data set of the study."""
+
+
+def fetch_dataset(key: str) -> Path:
+    """Download a data set of the study into the cache and return its file.
+
+    Nothing is downloaded if the table is already available. The server's table must have the columns, rows and values
+    of the registry. Rows keep the server's order, so folds may differ from those of another copy. The file appears only
+    when it is complete. Offline mode is ignored, because it only disables automatic downloads.
+
+    Parameters
+    ----------
+    key : str
+        One of `DATASETS`.
+
+    Raises
+    ------
+    DatasetUnavailableError
+        If the server cannot be reached or sends no such table, or if no server provides the table.
+    DatasetMismatchError
+        If the server's table does not match the registry.
+    """
+    spec = get_spec(key)
+    place = find_dataset(key)
+    if place is not None and (place.origin != "cache" or check_dataset(key).is_good):
+        return place.path
+    frame = _conform(_fetch_table(spec), spec)
+    problems = frame_problems(frame, spec)
+    if problems:
+        raise _mismatch(spec, "; ".join(problems))
+    path = cache_folder() / f"{key}.parquet"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, lambda file: frame.to_parquet(file, index=False))
+    return path
+
+
+def _fetch_table(spec: DatasetSpec) -> pd.DataFrame:
+    source = SOURCES[spec.key]
+    if isinstance(source, ByHand):
+        raise DatasetUnavailableError(
+            f"data set {spec.key!r} ({spec.reference}) cannot be built from a download: {source.reason}. "
+            f"Next: {_use_copy(spec)}"
+        )
+    return _fetch_uci(source, spec) if isinstance(source, UCIArchive) else _fetch_openml(source, spec)
+
+
+def _fetch_openml(source: OpenML, spec: DatasetSpec) -> pd.DataFrame:
+    try:
+        with _timeout(TIMEOUT):
+            table: pd.DataFrame = fetch_openml(
+                data_id=source.data_id,
+                target_column=None,  # the target stays a column of the table
+                as_frame=True,
+                parser="pandas",
+                cache=False,
+                n_retries=1,
+            ).data
+    except (OSError, HTTPException, ValueError, LookupError, TypeError, EOFError, zlib.error) as error:
+        raise _unavailable(spec, f"{OPENML_SERVER}/d/{source.data_id}", error) from error
+    return table
+
+
+def _fetch_uci(source: UCIArchive, spec: DatasetSpec) -> pd.DataFrame:
+    url = f"{UCI_SERVER}/static/public/{source.dataset_id}/{source.archive}.zip"
+    try:
+        archive = _download(url)
+        members = [_member(archive, name) for name in source.members]
+    except (OSError, HTTPException, KeyError, _ArchiveError) as error:
+        raise _unavailable(spec, url, error) from error
+    try:
+        return source.read(*members)
+    except (ValueError, LookupError, AttributeError, TypeError, OSError, NotImplementedError, OverflowError) as error:
+        # The table does not have the format of the recipe.
+        raise _mismatch(spec, f"it cannot be read ({printable(str(error).strip()[:300])})") from error
+
+
+class _ArchiveError(Exception):
+    """An archive that cannot be unpacked; the message is the reason, to follow a colon."""
+
+
+def _download(url: str) -> bytes:
+    parts, n_bytes, deadline = [], 0, time.monotonic() + DOWNLOAD_SECONDS
+    with urlopen(url, timeout=TIMEOUT) as answer:
+        while part := answer.read1(READ_BYTES):  # returns the bytes that have arrived
+            n_bytes += len(part)
+            if n_bytes > MOST_DOWNLOADED:
+                raise _ArchiveError(f"the server's answer is longer than {MOST_DOWNLOADED:,} bytes")
+            if time.monotonic() > deadline:
+                raise _ArchiveError(f"the server has not sent the whole archive in {DOWNLOAD_SECONDS:.0f} seconds")
+            parts.append(part)
+    return b"".join(parts)
+
+
+def _member(archive: bytes, name: str) -> bytes:
+    """Return a file of an archive; ``outer.zip/inner`` is a file of a nested archive."""
+    outer, inside, inner = name.partition(".zip/")
+    try:
+        with zipfile.ZipFile(io.BytesIO(archive)) as files:
+            content = _unpacked(files, f"{outer}.zip" if inside else name)
+    except zipfile.BadZipFile as error:
+        raise _ArchiveError(f"the server's answer is not a ZIP archive, or is damaged ({error})") from error
+    except DAMAGED as error:
+        raise _ArchiveError(f"the server's archive is damaged ({printable(str(error)[:200])})") from error
+    except NotImplementedError as error:
+        raise _ArchiveError("the server's archive is packed in a way that Python cannot unpack") from error
+    return _member(content, inner) if inside else content
+
+
+def _unpacked(files: zipfile.ZipFile, name: str) -> bytes:
+    """Return a file of an archive; raise an error for an encrypted or too large one before unpacking it."""
+    entry = files.getinfo(name)
+    if entry.flag_bits & 0x1:
+        raise _ArchiveError(f"the file {name!r} of the server's archive is encrypted")
+    if entry.file_size > MOST_UNPACKED:
+        raise _ArchiveError(f"the file {name!r} of the server's archive would have {entry.file_size:,} bytes")
+    with files.open(entry) as file:  # reads at most the declared size
+        return file.read()
+
+
+def _conform(table: pd.DataFrame, spec: DatasetSpec) -> pd.DataFrame:
+    """Return the columns of the registry with their types in the registry."""
+    table = table.rename(columns=lambda name: str(name).strip())
+    absent = [name for name in spec.columns if name not in table.columns]
+    if absent:
+        raise _mismatch(spec, f"columns are missing: {listed(absent)}; it has {listed(table.columns)}")
+    columns = {}
+    for name in spec.columns:
+        try:
+            columns[name] = _as_text(table[name]) if name in spec.texts else pd.to_numeric(table[name].astype(object))
+        except (TypeError, ValueError) as error:
+            raise _mismatch(spec, f"column {name!r} must hold numbers ({error})") from error
+    return pd.DataFrame(columns)
+
+
+def _as_text(column: "pd.Series[str]") -> "pd.Series[str]":
+    """Return a column as text; 1.0 becomes "1", and missing values are kept."""
+    values = [int(value) if isinstance(value, float) and value.is_integer() else value for value in column]
+    return pd.Series([None if pd.isna(value) else str(value).strip() for value in values], index=column.index)
+
+
+@contextlib.contextmanager
+def _timeout(seconds: float) -> Iterator[None]:
+    """Set a timeout for all new connections, because scikit-learn sets none."""
+    before = socket.getdefaulttimeout()
+    socket.setdefaulttimeout(seconds)
+    try:
+        yield
+    finally:
+        socket.setdefaulttimeout(before)
+
+
+def _unavailable(spec: DatasetSpec, url: str, error: Exception) -> DatasetUnavailableError:
+    if isinstance(error, HTTPError):
+        reason = f"the server answered {error.code} ({error.reason})"
+        error.close()
+    elif isinstance(error, _ArchiveError):
+        reason = str(error)
+    elif isinstance(error, KeyError):
+        reason = f"the server's archive has no file ({printable(str(error.args[0]))})"
+    else:
+        reason = f"{type(error).__name__}: {printable(str(error)[:300])}"
+    return DatasetUnavailableError(f"data set {spec.key!r} could not be downloaded from {url}: {reason}. {_next(spec)}")
+
+
+def _mismatch(spec: DatasetSpec, difference: str) -> DatasetMismatchError:
+    return DatasetMismatchError(
+        f"the table from {SOURCES[spec.key].label} does not match data set {spec.key!r}: {difference}. "
+        f"Nothing was kept. {_next(spec)} To use the server's table anyway, download it and read it with "
+        "knotwork.datasets.read_table."
+    )
+
+
+def _next(spec: DatasetSpec) -> str:
+    return f"Next: try again later, or {_use_copy(spec)}"
+
+
+def _use_copy(spec: DatasetSpec) -> str:
+    return (
+        f"put {spec.key}.parquet into a folder and set KNOTWORK_DATA to it. KNOTWORK_OFFLINE=1 disables downloads; "
+        "sk_diabetes, sk_breast_cancer, sk_wine and sk_iris need none."
+    )

@@ -9,7 +9,7 @@ import pandas as pd
 from scipy.special import expit
 
 from knotwork._checks import check_int
-from knotwork.datasets._storage import content_sha256
+from knotwork.datasets._registry import content_sha256
 from knotwork.datasets._table import Dataset
 
 __all__ = [
