@@ -34,6 +34,7 @@ __all__ = [
     "refuse",
     "refuse_empty",
     "refuse_sparse",
+    "refuse_type",
     "source_names",
 ]
 
@@ -256,6 +257,13 @@ def refuse(mask: npt.NDArray[np.bool_], label: str, what: str, advice: str) -> N
         raise ColumnError(f"Input X: {label} {what} in {count} row{'s' if count > 1 else ''}. {advice}")
 
 
+def refuse_type(dtype: Any, label: str) -> None:
+    """Raise an error that names a column if its type, one of narwhals, is in `ADVICE`."""
+    for refused, advice in ADVICE.items():
+        if dtype == refused:
+            raise ColumnTypeError(f"{label} {advice}.")
+
+
 def refuse_sparse(X: Any) -> None:
     """Raise an error if X is a sparse matrix or array."""
     if sparse.issparse(X):
@@ -324,9 +332,7 @@ def _read_series(series: Any, name: Any) -> NumberArray:
         return floats(np.fromiter(series.to_list(), dtype=object, count=len(series)), f"column {name!r}")
     if series.null_count() == len(series):
         return np.full(len(series), np.nan)
-    for kind, advice in ADVICE.items():
-        if dtype == kind:
-            raise ColumnTypeError(f"column {name!r} {advice}.")
+    refuse_type(dtype, f"column {name!r}")
     if dtype in (nw.Boolean, nw.Decimal) or series.null_count():
         series = series.cast(nw.Float64)
     values: NumberArray = series.to_numpy()

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from knotwork._checks import shown
-from knotwork._tables import ADVICE, factorize, floats, missing_mask
+from knotwork._tables import ADVICE, factorize, floats, missing_mask, refuse_type
 from knotwork.errors import ColumnTypeError
 
 __all__ = ["KINDS", "MOMENTS", "UTC", "Cells", "Label", "is_zone", "same_kind"]
@@ -90,18 +90,9 @@ class Cells:
     def from_column(cls, column: Any, label: str, zone: str | None = None) -> "Cells":
         """Read a column of a frame or of an array.
 
-        Lists, records, bytes and complex numbers are refused with the name of the column and what to do, unless all of
-        them are missing.
-
-        Parameters
-        ----------
-        column : narwhals.Series or ndarray of shape (n,)
-            The column.
-        label : str
-            What it is called in messages.
-        zone : str, optional
-            The time zone in which dates with a time zone are read; by default the one of the column, or UTC for
-            Python's objects. Dates without a time zone are not changed.
+        Lists, records, bytes and complex numbers are refused with the `label` of the column and what to do, unless all
+        of them are missing. Dates with a time zone are read in `zone`, by default the one of the column, or UTC for
+        Python's objects; dates without a time zone are not changed.
         """
         if isinstance(column, np.ndarray):
             return _from_array(column, label, zone)
@@ -110,12 +101,12 @@ class Cells:
             values = np.fromiter(column.to_list(), dtype=object, count=len(column))
             return _from_objects(values, label, zone=zone)
         if column.null_count() == len(column):
-            return _nothing(len(column), is_categorical=False)
+            return _nothing(len(column))
         if column.dtype in (nw.Datetime, nw.Date, nw.Duration) or _zone_of(column) is not None:
             return _from_moments(column, zone)
         if column.dtype in (nw.String, nw.Categorical, nw.Enum):
             return _from_labels(column, label)
-        _refuse_type(column.dtype, label)
+        refuse_type(column.dtype, label)
         return _from_number_column(column.cast(nw.Float64) if column.dtype == nw.Decimal else column, label)
 
     def numbers(self, label: str) -> npt.NDArray[np.float64]:
@@ -151,17 +142,12 @@ class Cells:
     def codes(self, categories: Iterable[Label], *, as_text: bool) -> IntArray:
         """Return for each row the place of its value in `categories`, from 1; 0 where it is missing or unseen.
 
-        Parameters
-        ----------
-        categories : iterable of Label
-            The categories.
-        as_text : bool
-            Whether the categories are text, so that a number is looked up by its text; otherwise values are compared,
-            for which 1, 1.0 and True are the same.
+        A number is looked up by its text if the categories are text (`as_text`); otherwise values are compared, for
+        which 1, 1.0 and True are the same.
         """
         labels, where = self._distinct()
         place = {category: code for code, category in enumerate(categories, start=1)}
-        category_of = _text if as_text else _alike
+        category_of = _text if as_text else lambda label: _rounded(label) if isinstance(label, float) else label
         codes = [place.get(category_of(label), 0) for label in labels]
         return np.array([*codes, 0], dtype=np.int64)[where]
 
@@ -173,8 +159,8 @@ class Cells:
         return values.tolist(), np.append(positions, -1)[self.where]
 
 
-def _nothing(n_rows: int, *, is_categorical: bool) -> Cells:
-    return Cells("missing", np.empty(0), np.full(n_rows, -1, dtype=np.int64), is_categorical)
+def _nothing(n_rows: int) -> Cells:
+    return Cells("missing", np.empty(0), np.full(n_rows, -1, dtype=np.int64))
 
 
 def _positions(missing: npt.NDArray[np.bool_]) -> IntArray:
@@ -201,14 +187,8 @@ def _from_array(values: npt.NDArray[Any], label: str, zone: str | None = None) -
         with np.errstate(over="ignore"):
             values = values.astype(np.float64, copy=False)
         if np.isnan(values).all():
-            return _nothing(len(values), is_categorical=False)
+            return _nothing(len(values))
     return Cells("boolean" if kind == "b" else "number", values, np.arange(len(values)))
-
-
-def _refuse_type(dtype: Any, label: str) -> None:
-    for refused, advice in ADVICE.items():
-        if dtype == refused:
-            raise ColumnTypeError(f"{label} {advice}.")
 
 
 def is_zone(zone: Any) -> bool:
@@ -246,7 +226,7 @@ def _from_numpy_moments(values: npt.NDArray[Any], kind: str, zone: str | None) -
     values = values.astype(MOMENTS[kind][1], copy=False)
     missing = np.isnat(values)
     if missing.all():
-        return _nothing(len(values), is_categorical=False)
+        return _nothing(len(values))
     return Cells(kind, values[~missing], _positions(missing), zone=zone)
 
 
@@ -293,7 +273,7 @@ def _from_objects(
     except TypeError:  # lists and the like, refused below
         labels = values
     if len(labels) == 0:
-        return _nothing(len(values), is_categorical=False)
+        return _nothing(len(values))
     if _all(set(map(type, labels)), str):
         return Cells("text", labels, positions)
     missing = missing_mask(values)
@@ -304,10 +284,8 @@ def _from_objects(
         return Cells("boolean", np.array(present, dtype=bool), where)
     if _all(types, NUMBERS) and not any(issubclass(each, BOOLEANS) for each in types):
         return _spread(_from_numbers(present, types, label), where)
-    for kind, (kinds, dtype) in MOMENTS.items():
-        if other is None and all(
-            issubclass(each, kinds) or (kind == "date" and each.__name__ == PERIOD) for each in types
-        ):
+    for kind, (kinds, dtype) in MOMENTS.items() if other is None else ():
+        if all(issubclass(each, kinds) or (kind == "date" and each.__name__ == PERIOD) for each in types):
             zones = [each for each in present if isinstance(each, datetime.datetime) and each.tzinfo is not None]
             zone = (zone or UTC) if zones else None
             moments = np.array([_moment(each, zone) for each in present], dtype=dtype)
@@ -406,11 +384,6 @@ def _rounded(value: Any) -> int | float:
     if isinstance(value, float) and isfinite(value) and not value.is_integer():
         return _number(float(f"{value:.{DIGITS}g}"))
     return _number(value)
-
-
-def _alike(label: Label) -> Label:
-    """Return a label as `Cells.categories` has it."""
-    return _rounded(label) if isinstance(label, float) else label
 
 
 def same_kind(labels: Iterable[Label], kind: str) -> set[Label]:

@@ -1,6 +1,6 @@
 """The columns of a user's table, learned when fitting: what each holds, what networks see of it, and its values."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, Self, TypeAlias
 
@@ -68,6 +68,16 @@ class CodedTable(NamedTuple):
     def take(self, rows: Any) -> "CodedTable":
         """Return some rows."""
         return CodedTable(self.numbers[rows], self.codes[rows])
+
+    @classmethod
+    def from_columns(
+        cls, numbers: list[npt.NDArray[np.float64]], codes: list[npt.NDArray[np.int64]], n_rows: int
+    ) -> "CodedTable":
+        """Return columns, each of shape (n_rows, k), side by side; there may be none."""
+        return cls(
+            np.concatenate([np.empty((n_rows, 0)), *numbers], axis=1),
+            np.concatenate([np.empty((n_rows, 0), dtype=np.int64), *codes], axis=1),
+        )
 
     @classmethod
     def joined(cls, parts: Sequence["CodedTable"]) -> "CodedTable":
@@ -184,8 +194,7 @@ class Columns(tuple[TableColumn, ...]):
         values = [(column.role, each.values) for column, each in zip(made, learned, strict=True)]
         numbers = [part for role, part in values if role in (Role.NUMERICAL, Role.DATE)]
         codes = [part[:, None] for role, part in values if role == Role.CATEGORICAL]
-        table = CodedTable(_side_by_side(numbers, n_rows, np.float64), _side_by_side(codes, n_rows, np.int64))
-        return ReadTable(cls(made), table)
+        return ReadTable(cls(made), CodedTable.from_columns(numbers, codes, n_rows))
 
     @property
     def names(self) -> Names:
@@ -285,12 +294,7 @@ class Columns(tuple[TableColumn, ...]):
     def with_copies(self, table: CodedTable, target: npt.NDArray[Any]) -> "Columns":
         """Return these columns with a warning for each that is a copy of the target, or a monotone function of it.
 
-        Parameters
-        ----------
-        table : CodedTable
-            The rows, as they were read.
-        target : ndarray of shape (n,) or (n, n_targets)
-            Numbers, or codes of classes, which are integers.
+        The target, of shape (n,) or (n, n_targets), has numbers, or codes of classes, which are integers.
         """
         targets = np.atleast_2d(target.T)
         if len(self) == 1 or len(target) < FEWEST_COMPARED:
@@ -367,15 +371,12 @@ class Columns(tuple[TableColumn, ...]):
                 if to_fit:
                     refuse_infinite(values[:, 0], label)
                 numbers.append(np.clip(values, -LARGEST, LARGEST))
-        n_rows = len(columns[0])
-        table = CodedTable(_side_by_side(numbers, n_rows, np.float64), _side_by_side(codes, n_rows, np.int64))
-        return table, unfit
+        return CodedTable.from_columns(numbers, codes, len(columns[0])), unfit
 
     def order(self, names: Names, n_columns: int) -> Sequence[int | None]:
         """Return where each column stands in a table; None for an ignored one that is missing."""
         if self.names is not None and names is not None:
-            ignored = {column.name for column in self if column.role == Role.IGNORED}
-            return _order(self.names, names, ignored)
+            return self._order(names)
         if n_columns != len(self):
             raise ColumnError(
                 f"X has {n_columns} features, but Columns is expecting {len(self)} features as input. "
@@ -388,6 +389,23 @@ class Columns(tuple[TableColumn, ...]):
                 ColumnWarning,
             )
         return range(n_columns)
+
+    def _order(self, names: tuple[str, ...]) -> list[int | None]:
+        """Return where each column stands among these; missing or extra columns are an error."""
+        place = {name: index for index, name in enumerate(names)}
+        lacking = [column.name for column in self if column.name not in place and column.role != Role.IGNORED]
+        extra = sorted(set(names) - set(self.names or ()))
+        parts = []
+        if extra:
+            parts.append(f"Feature names unseen at fit time: {listed(extra)}. Drop them, or fit again with them.")
+        if lacking:
+            parts.append(
+                f"Feature names seen at fit time, yet now missing: {listed(lacking)}. "
+                "Add them, all missing if they are not known, or fit again without them."
+            )
+        if parts:
+            raise ColumnError(" ".join(["The feature names should match those that were passed during fit.", *parts]))
+        return [place.get(str(column.name)) for column in self]
 
     def to_json(self) -> list[dict[str, Any]]:
         """Return the columns as what ``json.dumps`` takes; `from_json` gives them back with their types."""
@@ -425,16 +443,10 @@ class ReadTable(NamedTuple):
         """Return some columns."""
         every = self.columns.spans
         spans = [every[place] for place in places]
-        n_rows = self.table.n_rows
         numbers = [self.table.values(span) for span in spans if span.field == "numbers"]
         codes = [self.table.values(span) for span in spans if span.field == "codes"]
-        table = CodedTable(_side_by_side(numbers, n_rows, np.float64), _side_by_side(codes, n_rows, np.int64))
+        table = CodedTable.from_columns(numbers, codes, self.table.n_rows)
         return ReadTable(Columns(self.columns[place] for place in places), table)
-
-
-def _side_by_side(columns: list[Any], n_rows: int, dtype: type) -> npt.NDArray[Any]:
-    """Return arrays of shape (n, k) as one, also where there are none."""
-    return np.concatenate(columns, axis=1) if columns else np.empty((n_rows, 0), dtype=dtype)
 
 
 def open_columns(X: Any) -> tuple[Names, list[Any]]:
@@ -487,21 +499,3 @@ def _check_chosen(categorical: Any, names: Names, n_columns: int) -> set[int]:
         if isinstance(each, bool | np.bool_) or each not in known:
             raise argument_error("categorical", f"be a list of {what}", each, f"Known are: {listed(known, most=40)}.")
     return {known.index(each) for each in given}
-
-
-def _order(wanted: tuple[str, ...], given: tuple[str, ...], optional: Collection[str | None]) -> list[int | None]:
-    """Return where the wanted columns stand among the given ones; missing or extra columns are an error."""
-    place = {name: index for index, name in enumerate(given)}
-    lacking = [name for name in wanted if name not in place and name not in optional]
-    extra = sorted(set(given) - set(wanted))
-    parts = []
-    if extra:
-        parts.append(f"Feature names unseen at fit time: {listed(extra)}. Drop them, or fit again with them.")
-    if lacking:
-        parts.append(
-            f"Feature names seen at fit time, yet now missing: {listed(lacking)}. "
-            "Add them, all missing if they are not known, or fit again without them."
-        )
-    if parts:
-        raise ColumnError(" ".join(["The feature names should match those that were passed during fit.", *parts]))
-    return [place.get(name) for name in wanted]

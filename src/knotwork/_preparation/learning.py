@@ -254,12 +254,8 @@ def warn_misfits(misfits: Misfits, label: str) -> None:
 def reason_to_ignore(learned: Learned, n_whole: int) -> Notice | None:
     """Return why a column should be ignored; None if it should not.
 
-    Parameters
-    ----------
-    learned : Learned
-        The column. Without a name it is an identifier only if it counts the rows.
-    n_whole : int
-        Number of rows of the table, of which the column may have a random part.
+    A column without a name is an identifier only if it counts the rows. It may have a random part of the `n_whole` rows
+    of the table.
     """
     n_rows, label = len(learned.cells.where), learned.label
     if n_rows < FEWEST_JUDGED:

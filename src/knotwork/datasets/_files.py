@@ -17,7 +17,7 @@ import pandas as pd
 from pandas.api import types
 
 from knotwork._checks import argument_error, check_bool, check_choice, check_file, listed, suggestion, type_error
-from knotwork._tables import ADVICE
+from knotwork._tables import refuse_type
 from knotwork.datasets._arrow import read_arrow, read_parquet
 from knotwork.datasets._registry import file_sha256
 from knotwork.datasets._table import Dataset, complete_rows
@@ -141,8 +141,9 @@ def read_table(
     n_rows = len(frame)
     frame, note = complete_rows(frame[used], used if drop_missing else [target])
     notes = [*reading, *(f"column {name!r} dropped: it has no values" for name in empty), *([note] if note else [])]
+    suffixes = path.suffixes[-2:] if path.suffix.lower() in COMPRESSIONS else path.suffixes[-1:]
     return Dataset(
-        name=path.name.removesuffix("".join(path.suffixes[-2:]) if _is_compressed(path) else path.suffix),
+        name=path.name.removesuffix("".join(suffixes)),
         frame=frame,
         target=target,
         task=task or infer_task(target_labels(frame[target], had_missing=len(frame) < n_rows)),
@@ -162,13 +163,9 @@ def _check_path(path: str | PathLike[str]) -> Path:
     return path
 
 
-def _is_compressed(path: Path) -> bool:
-    return path.suffix.lower() in COMPRESSIONS
-
-
 def _is_text_file(path: Path) -> bool:
     """Return whether a file name is that of a text file; a compressed file without a second suffix is one."""
-    if _is_compressed(path):
+    if path.suffix.lower() in COMPRESSIONS:
         path = path.with_suffix("")
         return path.suffix.lower() not in READERS
     return path.suffix.lower() in TEXT
@@ -178,21 +175,8 @@ def read_frame(path: str | PathLike[str], text: TextFormat | None = None) -> tup
     """Read a file in the format of its suffix.
 
     Columns with values other than numbers are not changed. Spaces around column names are removed, names are made
-    unique, and columns with neither a name nor values are dropped.
-
-    Parameters
-    ----------
-    path : str or path
-        The file.
-    text : TextFormat, optional
-        The format of a text file; by default it is detected.
-
-    Returns
-    -------
-    frame : DataFrame
-        The table, with at least one row.
-    notes : list of str
-        What was detected, as sentences.
+    unique, and columns with neither a name nor values are dropped. Returns the table, with at least one row, and
+    sentences on what was detected.
     """
     path, text = _check_path(path), text or TextFormat()
     if _is_text_file(path):
@@ -222,16 +206,18 @@ def check_columns(frame: pd.DataFrame, names: Iterable[str], argument: str, path
 def _roles(features: pd.DataFrame, chosen: list[str]) -> tuple[list[str], list[str], list[str]]:
     """Return the names of the numerical columns, the categorical columns, and the columns without values."""
     numerical, texts, empty = [], [], []
-    for name in features.columns:
-        column = features[name]
+    for name, column in features.items():
+        is_category = isinstance(column.dtype, pd.CategoricalDtype)
+        holds = "" if is_category else types.infer_dtype(column, skipna=True)
         if column.isna().all():
             empty.append(name)
-        elif name in chosen or _is_text(column):
+        elif name in chosen or is_category or holds in ("string", "mixed-integer"):
             texts.append(name)
         elif types.is_numeric_dtype(column):
             numerical.append(name)
         else:
-            raise ColumnTypeError(f"column {name!r} {_advice(column)}.")
+            refuse_type(nw.from_native(column, series_only=True).dtype, f"column {name!r}")
+            raise ColumnTypeError(f"column {name!r} holds {holds} values. Convert it to numbers or text.")
     return numerical, texts, empty
 
 
@@ -241,19 +227,3 @@ def target_labels(column: "pd.Series[Any]", *, had_missing: bool) -> npt.NDArray
     if had_missing and values.dtype.kind == "f" and (values == np.rint(values)).all():
         return values.astype(np.int64)
     return values
-
-
-def _is_text(column: "pd.Series[Any]") -> bool:
-    """Return whether a column holds categories, text, or text mixed with numbers."""
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        return True
-    return types.infer_dtype(column, skipna=True) in ("string", "mixed-integer")
-
-
-def _advice(column: "pd.Series[Any]") -> str:
-    """Return the reason why a column is not supported, and the next step."""
-    kind = nw.from_native(column, series_only=True).dtype
-    for unsupported, advice in ADVICE.items():
-        if kind == unsupported:
-            return advice
-    return f"holds {types.infer_dtype(column)} values. Convert it to numbers or text"

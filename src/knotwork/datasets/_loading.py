@@ -180,19 +180,15 @@ def summarise_datasets() -> list[DatasetSummary]:
     >>> [summary.key for summary in summarise_datasets()][:2]
     ['abalone', 'california']
     """
-    return [_summarise_file(key) if key in DATASETS else _summarise_embedded(key) for key in KEYS]
+    return [_summarise(key) for key in KEYS]
 
 
-def _summarise_file(key: str) -> DatasetSummary:
-    spec, place, source = DATASETS[key], find_dataset(key), SOURCES[key]
-    elsewhere = source.label if isinstance(source, ByHand) else f"fetch: {source.label}"
-    where = elsewhere if place is None else place.origin
-    return DatasetSummary(
-        key, spec.task, spec.n_rows, len(spec.numerical), len(spec.categorical), spec.subsample, where
-    )
-
-
-def _summarise_embedded(key: str) -> DatasetSummary:
+def _summarise(key: str) -> DatasetSummary:
+    if key in DATASETS:
+        spec, place, source = DATASETS[key], find_dataset(key), SOURCES[key]
+        elsewhere = source.label if isinstance(source, ByHand) else f"fetch: {source.label}"
+        sizes = (spec.n_rows, len(spec.numerical), len(spec.categorical), spec.subsample)
+        return DatasetSummary(key, spec.task, *sizes, elsewhere if place is None else place.origin)
     data = load_dataset(key)
     where = "drawn" if key in SYNTHETIC else "scikit-learn"
     return DatasetSummary(key, data.task, data.n_rows, len(data.numerical), len(data.categorical), None, where)
@@ -253,30 +249,12 @@ class ByHand:
     label: str = "by hand"
 
 
-def _csv(content: bytes, *, sep: str = ",", names: tuple[str, ...] | None = None) -> pd.DataFrame:
-    """Read a table without missing values: ``?`` and ``NA`` stay text."""
-    return pd.read_csv(
-        io.BytesIO(content),
-        sep=sep,
-        header=0 if names is None else None,
-        names=None if names is None else list(names),
-        skipinitialspace=True,
-        keep_default_na=False,
-        comment="|" if names is not None else None,
-    )
-
-
-def _abalone(content: bytes) -> pd.DataFrame:
-    spec = get_spec("abalone")
-    return _csv(content, names=("Sex", *spec.numerical, spec.target))
-
-
-def _wine_quality(red: bytes, white: bytes) -> pd.DataFrame:
-    return pd.concat([_csv(red, sep=";"), _csv(white, sep=";")], ignore_index=True)
-
-
-def _pulsar(content: bytes) -> pd.DataFrame:
-    return _csv(content, names=get_spec("pulsar").columns)
+def _csv(*contents: bytes, sep: str = ",", names: tuple[str, ...] | None = None) -> pd.DataFrame:
+    """Read the rows of one or more files without missing values: ``?`` and ``NA`` stay text."""
+    settings: dict[str, Any] = {"sep": sep, "skipinitialspace": True, "keep_default_na": False}
+    if names is not None:
+        settings |= {"header": None, "names": list(names), "comment": "|"}
+    return pd.concat([pd.read_csv(io.BytesIO(content), **settings) for content in contents], ignore_index=True)
 
 
 def _adult(train: bytes, test: bytes) -> pd.DataFrame:
@@ -284,16 +262,12 @@ def _adult(train: bytes, test: bytes) -> pd.DataFrame:
         *("age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation", "relationship"),
         *("race", "sex", "capital-gain", "capital-loss", "hours-per-week", "native-country", "income"),
     )
-    table = pd.concat([_csv(train, names=names), _csv(test, names=names)], ignore_index=True)
+    table = _csv(train, test, names=names)
     return table.assign(income=table["income"].str.rstrip("."))  # the labels of the test part end with a period
 
 
-def _bank(content: bytes) -> pd.DataFrame:
-    return _csv(content, sep=";")
-
-
 def _marketing(content: bytes) -> pd.DataFrame:
-    table = _bank(content)
+    table = _csv(content, sep=";")
     known = (table["job"] != "unknown") & (table["education"] != "unknown")
     return table[known].reset_index(drop=True)
 
@@ -304,26 +278,27 @@ def _eeg(content: bytes) -> pd.DataFrame:
 
 
 _BANK = (222, "bank+marketing", ("bank.zip/bank-full.csv",))
+_ABALONE = ("Sex", *DATASETS["abalone"].numerical, DATASETS["abalone"].target)
 
 SOURCES: Mapping[str, OpenML | UCIArchive | ByHand] = MappingProxyType(
     {
-        "abalone": UCIArchive(1, "abalone", ("abalone.data",), _abalone),
+        "abalone": UCIArchive(1, "abalone", ("abalone.data",), partial(_csv, names=_ABALONE)),
         "california": ByHand("207 missing values were filled from the StatLib original, not from OpenML 45028"),
         "cpu_small": OpenML(227),
         "diamonds": OpenML(44979),
         "house_sales": OpenML(42092),
         "parkinsons": UCIArchive(189, "parkinsons+telemonitoring", ("parkinsons_updrs.data",), _csv),
         "wine_quality": UCIArchive(
-            186, "wine+quality", ("winequality-red.csv", "winequality-white.csv"), _wine_quality
+            186, "wine+quality", ("winequality-red.csv", "winequality-white.csv"), partial(_csv, sep=";")
         ),
         "house_8l": OpenML(218),
-        "pulsar": UCIArchive(372, "htru2", ("HTRU_2.csv",), _pulsar),
+        "pulsar": UCIArchive(372, "htru2", ("HTRU_2.csv",), partial(_csv, names=DATASETS["pulsar"].columns)),
         "sulfur": OpenML(44020),
         "fifa_wage": ByHand("OpenML 44026 has other features and the logarithm of the target"),
         "sgemm": UCIArchive(440, "sgemm+gpu+kernel+performance", ("sgemm_product.csv",), _csv),
         "protein": UCIArchive(265, "physicochemical+properties+of+protein+tertiary+structure", ("CASP.csv",), _csv),
         "adult": UCIArchive(2, "adult", ("adult.data", "adult.test"), _adult),
-        "bank": UCIArchive(*_BANK, _bank),
+        "bank": UCIArchive(*_BANK, partial(_csv, sep=";")),
         "churn": OpenML(46911),
         "fico": OpenML(45554),
         "marketing": UCIArchive(*_BANK, _marketing),
@@ -362,7 +337,14 @@ def fetch_dataset(key: str) -> Path:
     place = find_dataset(key)
     if place is not None and (place.origin != "cache" or check_dataset(key).is_good):
         return place.path
-    frame = _conform(_fetch_table(spec), spec)
+    source = SOURCES[key]
+    if isinstance(source, ByHand):
+        raise DatasetUnavailableError(
+            f"data set {key!r} ({spec.reference}) cannot be built from a download: {source.reason}. "
+            f"Next: {_use_copy(spec)}"
+        )
+    table = _fetch_uci(source, spec) if isinstance(source, UCIArchive) else _fetch_openml(source, spec)
+    frame = _conform(table, spec)
     problems = frame_problems(frame, spec)
     if problems:
         raise _mismatch(spec, "; ".join(problems))
@@ -370,16 +352,6 @@ def fetch_dataset(key: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, lambda file: frame.to_parquet(file, index=False))
     return path
-
-
-def _fetch_table(spec: DatasetSpec) -> pd.DataFrame:
-    source = SOURCES[spec.key]
-    if isinstance(source, ByHand):
-        raise DatasetUnavailableError(
-            f"data set {spec.key!r} ({spec.reference}) cannot be built from a download: {source.reason}. "
-            f"Next: {_use_copy(spec)}"
-        )
-    return _fetch_uci(source, spec) if isinstance(source, UCIArchive) else _fetch_openml(source, spec)
 
 
 def _fetch_openml(source: OpenML, spec: DatasetSpec) -> pd.DataFrame:

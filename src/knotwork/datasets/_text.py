@@ -271,17 +271,7 @@ def _undecodable(path: Path, encoding: str, error: UnicodeError) -> ArgumentErro
 
 
 def check_expansion(n_bytes: int, path: Path, *, smallest: int = TEXT_LIMIT) -> int:
-    """Return the number of bytes of memory that a file may need; raise an error if it needs more.
-
-    Parameters
-    ----------
-    n_bytes : int
-        Number of bytes that the file declares or needs.
-    path : Path
-        The file.
-    smallest : int, default=2**28
-        Number of bytes that any file may need.
-    """
+    """Return the bytes of memory that a file may need, at least `smallest`; raise an error if it needs `n_bytes`."""
     limit = max(smallest, LARGEST_RATIO * path.stat().st_size)
     if not 0 <= n_bytes <= limit:
         raise argument_error(
