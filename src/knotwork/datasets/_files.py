@@ -206,7 +206,8 @@ def check_columns(frame: pd.DataFrame, names: Iterable[str], argument: str, path
 def _roles(features: pd.DataFrame, chosen: list[str]) -> tuple[list[str], list[str], list[str]]:
     """Return the names of the numerical columns, the categorical columns, and the columns without values."""
     numerical, texts, empty = [], [], []
-    for name, column in features.items():
+    for name in features.columns:
+        column = features[name]
         is_category = isinstance(column.dtype, pd.CategoricalDtype)
         holds = "" if is_category else types.infer_dtype(column, skipna=True)
         if column.isna().all():

@@ -254,7 +254,8 @@ def _csv(*contents: bytes, sep: str = ",", names: tuple[str, ...] | None = None)
     settings: dict[str, Any] = {"sep": sep, "skipinitialspace": True, "keep_default_na": False}
     if names is not None:
         settings |= {"header": None, "names": list(names), "comment": "|"}
-    return pd.concat([pd.read_csv(io.BytesIO(content), **settings) for content in contents], ignore_index=True)
+    tables: list[pd.DataFrame] = [pd.read_csv(io.BytesIO(content), **settings) for content in contents]
+    return pd.concat(tables, ignore_index=True)
 
 
 def _adult(train: bytes, test: bytes) -> pd.DataFrame:
