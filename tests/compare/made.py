@@ -35,10 +35,18 @@ def make_scored(candidate, scores, *, kind="encoding", predictions=None, n_epoch
     metrics = dict.fromkeys(("rmse", "mae", "r2", "log_loss", "auc", "accuracy", "brier"), np.asarray(scores, float))
     is_network = kind == "encoding"
     return Scored(
-        Encoding.parse(candidate, 7) if is_network else candidate, metrics, 0.1, 1.0, np.full(n, n_epochs),
-        np.full(n, n_epochs - 1), 100 if is_network else None, {name: float(np.mean(scores)) for name in metrics},
-        predictions, (history,) * n if is_network else (), (0, 0), kind,
-    )  # fmt: skip
+        candidate=Encoding.parse(candidate, 7) if is_network else candidate,
+        scores=metrics,
+        pooled={name: float(np.mean(scores)) for name in metrics},
+        epochs=np.full(n, n_epochs),
+        best_epochs=np.full(n, n_epochs - 1),
+        train_seconds=1.0,
+        prepare_seconds=0.1,
+        n_parameters=100 if is_network else None,
+        predictions=predictions,
+        histories=(history,) * n if is_network else (),
+        kind=kind,
+    )
 
 
 def make_source(frame, target="y", *, name="table.csv", classes=()):
@@ -100,7 +108,6 @@ def make_effects(source, *, label=""):
 def make_words(source, **others):
     """Return the texts of a page."""
     return {
-        "name": source.name,
         "numbers": [(f"{source.n_rows}", "rows")],
         "warnings": [],
         "failed": [],

@@ -85,22 +85,22 @@ def test_predictions_are_described():
 def test_residuals_are_means_by_value_and_by_category():
     column = np.array([0.0, 0.0, 1.0, 1.0, np.nan])
     residuals = np.array([1.0, 3.0, -1.0, -1.0, 9.0])
-    bands = figures.bands_of_numbers("x", column, residuals)
+    bands = figures.residual_bands("x", column, residuals)
     assert bands.values.tolist() == [0.0, 1.0]
     assert bands.means.tolist() == [2.0, -1.0]
     np.testing.assert_allclose(bands.halves, [1.96 / np.sqrt(2), 0.0])
-    months = figures.bands_of_categories("m", pd.Series(["May", "May", "April", None, "April"]), residuals)
+    months = figures.residual_bands("m", pd.Series(["May", "May", "April", None, "April"]), residuals)
     assert months.values.tolist() == ["April", "May"]
     assert months.means.tolist() == [4.0, 2.0]
     picture = figures.residual_picture(months, 0, limits=(-1.0, 1.0))
     assert "farthest from 0 at April: 4.00" in picture.caption
-    empty = figures.bands_of_numbers("x", np.full(5, np.nan), residuals)
+    empty = figures.residual_bands("x", np.full(5, np.nan), residuals)
     assert "All values are missing" in figures.residual_picture(empty, 0, limits=(-1.0, 1.0)).caption
 
 
 def test_many_values_make_bands_of_about_the_same_number_of_rows():
     column = np.random.default_rng(0).permutation(np.linspace(0, 1, 1000))
-    bands = figures.bands_of_numbers("x", column, column)
+    bands = figures.residual_bands("x", column, column)
     np.testing.assert_allclose(bands.means, np.arange(0.05, 1, 0.1), atol=1e-3)
 
 

@@ -43,9 +43,8 @@ def make_page(folder, *, names=("a", "b", "c"), target="y", name="table.csv", n_
     source = make_source(frame, target, name=name, classes=classes)
     page = folder / "report.html"
     write_page(
-        page, make_ranking(source), effects=make_effects(source, label=classes[1] if classes else ""),
-        n_features=len(names), task=source.task, target=target, compared=source, words=make_words(source, **words),
-        choices=make_choices(names),
+        page, make_ranking(source), source, effects=make_effects(source, label=classes[1] if classes else ""),
+        n_features=len(names), words=make_words(source, **words), choices=make_choices(names),
     )  # fmt: skip
     return page
 
@@ -158,8 +157,8 @@ def test_figures_that_time_does_not_allow_are_reported(tmp_path):
     source = make_source(frame)
     page = tmp_path / "report.html"
     write_page(
-        page, make_ranking(source), effects=[], n_features=3, task="regression", target="y", compared=source,
-        words=make_words(source, interrupted="Interrupted."), deadline=0.0,
+        page, make_ranking(source), source, effects=[], n_features=3, deadline=0.0,
+        words=make_words(source, interrupted="Interrupted."),
     )  # fmt: skip
     text = Reader(page).text
     assert "no model was trained on all rows" in text

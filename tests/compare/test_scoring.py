@@ -9,7 +9,7 @@ import pytest
 from knotwork import TabularClassifier, TabularRegressor, TrainingConfig
 from knotwork.compare._budget import measure_speed
 from knotwork.compare._options import CompareOptions
-from knotwork.compare._scoring import CrossValidation, fold_table, groups_of
+from knotwork.compare._scoring import cross_validate, fold_table, groups_of
 from knotwork.compare._source import read_source
 from knotwork.encoders import Encoding
 from tests.compare.cases import write_flats
@@ -22,10 +22,10 @@ def source(tmp_path):
     return read_source(write_flats(tmp_path), "rent")
 
 
-def validation(source, *, max_epochs, progress=None):
+def validate(source, candidates, *, max_epochs, **settings):
     prepared = fold_table(source, folds=2, seed=0)
     config = TrainingConfig(max_epochs=max_epochs)
-    return CrossValidation(prepared, CompareOptions().network, config, "cpu", progress)
+    return cross_validate(prepared, candidates, CompareOptions().network, config, device="cpu", **settings)
 
 
 def test_each_size_is_a_group_and_scalings_join_the_smallest():
@@ -34,18 +34,17 @@ def test_each_size_is_a_group_and_scalings_join_the_smallest():
 
 
 def test_the_deadline_stops_every_group(source):
-    result = validation(source, max_epochs=10_000)
-    result.run(CANDIDATES, costs={6: 2.0, 8: 1.0}, deadline=time.perf_counter() + 0.3)
-    assert [each.candidate for each in result.scored] == CANDIDATES
-    assert all((each.epochs >= 1).all() and each.is_finite for each in result.scored)
-    assert all(each.n_stopped == (0, 2) for each in result.scored)
+    deadline = time.perf_counter() + 0.3
+    scored = list(validate(source, CANDIDATES, max_epochs=10_000, costs={6: 2.0, 8: 1.0}, deadline=deadline))
+    assert [each.candidate for each in scored] == CANDIDATES
+    assert all((each.epochs >= 1).all() and each.is_finite for each in scored)
+    assert all(each.n_stopped == (0, 2) for each in scored)
 
 
 def test_networks_that_reach_the_cap_are_counted(source):
-    result = validation(source, max_epochs=2)
-    result.run(CANDIDATES[:1], deadline=None)
-    assert result.scored[0].n_stopped == (2, 0)
-    assert len(result.scored[0].histories) == 2
+    [row] = validate(source, CANDIDATES[:1], max_epochs=2)
+    assert row.n_stopped == (2, 0)
+    assert len(row.histories) == 2
 
 
 class Interrupting:
@@ -63,12 +62,14 @@ class Interrupting:
 
 
 def test_ctrl_c_in_a_stack_keeps_its_scores(source):
-    result = validation(source, max_epochs=50, progress=Interrupting)
+    settings = {"max_epochs": 50, "progress": Interrupting, "costs": {6: 2.0, 8: 1.0}}
+    rows = validate(source, CANDIDATES, **settings, deadline=time.perf_counter() + 600)
+    scored = [next(rows), next(rows)]
     with pytest.raises(KeyboardInterrupt):
-        result.run(CANDIDATES, costs={6: 2.0, 8: 1.0}, deadline=time.perf_counter() + 600)
-    assert [each.candidate for each in result.scored] == CANDIDATES[:2]
-    assert all(each.epochs.tolist() == [2, 2] for each in result.scored)
-    assert all(each.n_stopped == (0, 2) for each in result.scored)
+        next(rows)
+    assert [each.candidate for each in scored] == CANDIDATES[:2]
+    assert all(each.epochs.tolist() == [2, 2] for each in scored)
+    assert all(each.n_stopped == (0, 2) for each in scored)
 
 
 def test_speed_is_measured_for_every_candidate(source):
@@ -103,9 +104,9 @@ def test_a_fold_is_the_estimator_on_its_rows(numbers, target, metric, kind, spec
     config = TrainingConfig(max_epochs=4)
     method, _, size = spec.partition("@")
     candidate = Encoding(method, int(size) if size else None)
-    validation = CrossValidation(prepared, CompareOptions().network, config, "cpu")
-    validation.run([candidate, Encoding("PLE", 7)], costs={int(size or 7): 1.0, 7: 1.0}, deadline=None)
-    scored = next(each for each in validation.scored if each.candidate == candidate)
+    both, costs = [candidate, Encoding("PLE", 7)], {int(size or 7): 1.0, 7: 1.0}
+    rows = cross_validate(prepared, both, CompareOptions().network, config, costs=costs, device="cpu")
+    scored = next(each for each in rows if each.candidate == candidate)
     for place, fold in enumerate(prepared.splits):
         model = kind(spec, random_state=5 + place, training=config, device="cpu")
         rows = np.sort(np.concatenate([fold.train, fold.valid]))

@@ -12,14 +12,20 @@ FOLDS = np.array([1.00, 1.10, 0.95, 1.02, 1.05])
 
 def scored(name, values, *, n_parameters=100, seconds=1.0):
     values = np.asarray(values, dtype=float)
-    epochs, pooled = np.full(len(values), 9), {"rmse": float(np.sqrt(np.mean(values**2)))}
-    return Scored(Encoding(name, None), {"rmse": values}, 0.0, seconds, epochs, epochs, n_parameters, pooled)
+    pooled = {"rmse": float(np.sqrt(np.mean(values**2)))}
+    return row(Encoding(name, None), values, pooled, epochs=9, seconds=seconds, n_parameters=n_parameters)
+
+
+def row(candidate, values, pooled, *, epochs, seconds, **others):
+    counts = {"epochs": np.full(len(values), epochs), "best_epochs": np.full(len(values), epochs)}
+    return Scored(
+        candidate=candidate, scores={"rmse": values}, pooled=pooled, train_seconds=seconds, **counts, **others
+    )
 
 
 def other(name, values, kind, *, seconds=0.1):
     values = np.asarray(values, dtype=float)
-    none = np.zeros(len(values), dtype=int)
-    return Scored(name, {"rmse": values}, 0.0, seconds, none, none, None, {"rmse": float(values.mean())}, kind=kind)
+    return row(name, values, {"rmse": float(values.mean())}, epochs=0, seconds=seconds, kind=kind)
 
 
 def rank(*rows, naive=2.0):

@@ -3,7 +3,7 @@
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from itertools import islice
@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from knotwork._checks import load_lightgbm
 from knotwork._preparation.members import PreparedTable, Split
-from knotwork.compare._scoring import Scored, fold_metrics, place_rows, to_outputs
+from knotwork.compare._scoring import Scored, score_outputs, to_outputs
 from knotwork.errors import MissingPackageError
 
 __all__ = ["BASELINES", "Baseline", "FoldRows", "score_baselines"]
@@ -51,51 +51,45 @@ SMALLEST = 1e-7
 class FoldRows:
     """One fold of a table as other libraries take it.
 
-    `numbers` of shape (n, d) have NaN where missing; `codes` of shape (n, c) number the categories from 1, and 0 stands
-    for a category that the fold does not know. `target` has standardised numbers, or class codes.
+    `features` has the numbers, then the codes of categories, from 1, in the columns `categorical`; missing numbers and
+    categories that the fold does not know are NaN. `target` has class codes, or standardised numbers: the table has
+    ``shift + scale * target``.
     """
 
-    numbers: Floats
-    codes: npt.NDArray[np.int64]
+    features: Floats
     target: npt.NDArray[Any]
     split: Split
+    categorical: list[int]
     n_classes: int
+    shift: float = 0.0
+    scale: float = 1.0
 
     @classmethod
-    def from_prepared(cls, prepared: PreparedTable, split: Split) -> tuple["FoldRows", float, float]:
-        """Return a fold, and shift and scale of its target."""
-        table = prepared.table
+    def from_prepared(cls, prepared: PreparedTable, split: Split) -> "FoldRows":
+        """Return a fold, with numbers of the target standardised."""
+        table, n_numbers = prepared.table, prepared.table.numbers.shape[1]
         codes = table.codes[:, : table.codes.shape[1] - len(prepared.indicated)]  # without indicators of missing values
+        features = np.concatenate([table.numbers, np.where(codes > 0, codes, np.nan)], axis=1)
+        features[:, np.isnan(features[split.train]).all(axis=0)] = 0.0  # which scikit-learn cannot bin
+        categorical, known = list(range(n_numbers, features.shape[1])), table.target[split.train]
         if table.task == "classification":
-            return cls(table.numbers, codes, table.target, split, table.n_classes), 0.0, 1.0
-        known = table.target[split.train]
+            return cls(features, table.target, split, categorical, table.n_classes)
         shift, scale = float(known.mean()), float(known.std()) or 1.0
-        return cls(table.numbers, codes, (table.target - shift) / scale, split, 0), shift, scale
-
-    @property
-    def boosted(self) -> Floats:
-        """Numbers and codes in one array; an unknown category is missing, a column without training values is 0."""
-        rows = np.concatenate([self.numbers, np.where(self.codes > 0, self.codes, np.nan)], axis=1)
-        rows[:, np.isnan(rows[self.split.train]).all(axis=0)] = 0.0  # which scikit-learn cannot bin
-        return rows
-
-    @property
-    def categorical(self) -> list[int]:
-        """Columns of `boosted` that are categories."""
-        n_numbers = self.numbers.shape[1]
-        return list(range(n_numbers, n_numbers + self.codes.shape[1]))
+        return cls(features, (table.target - shift) / scale, split, categorical, 0, shift, scale)
 
     @property
     def n_threads(self) -> int | None:
         """Threads of boosting: one for a small table or on a busy machine, where others only wait; None for all."""
-        cells = len(self.split.train) * (self.numbers.shape[1] + self.codes.shape[1])
+        cells = len(self.split.train) * self.features.shape[1]
         is_busy = os.getloadavg()[0] > (os.cpu_count() or 1) + 0.5 if hasattr(os, "getloadavg") else False
         return 1 if cells < MANY_CELLS or is_busy else None
 
-    def probabilities(self, classes: npt.NDArray[Any], shares: Floats) -> Floats:
-        """Return probabilities of all classes from those of the classes in the training rows."""
-        full = np.full((len(shares), self.n_classes), SMALLEST)
-        full[:, classes.astype(np.int64)] = np.maximum(shares, SMALLEST)
+    def predictions(self, values: npt.NDArray[Any], classes: npt.NDArray[Any] | None = None) -> Floats:
+        """Return numbers, or probabilities of all classes from those of the `classes` in the training rows."""
+        if not self.n_classes:
+            return np.asarray(values, dtype=np.float64)
+        full = np.full((len(values), self.n_classes), SMALLEST)
+        full[:, slice(None) if classes is None else classes.astype(np.int64)] = np.maximum(values, SMALLEST)
         full /= full.sum(axis=1, keepdims=True)
         return full
 
@@ -145,23 +139,25 @@ class Baseline:
 def _fit_linear(fold: FoldRows, deadline: float, before: FoldResult | None) -> FoldResult:
     """Ridge or logistic regression on standardised numbers and one-hot categories; missing numbers are indicated."""
     del before
-    rows = fold.boosted
+    split, numerical = fold.split, list(range(fold.features.shape[1] - len(fold.categorical)))
     features = make_column_transformer(
-        (make_pipeline(SimpleImputer(add_indicator=True), StandardScaler()), list(range(fold.numbers.shape[1]))),
+        (make_pipeline(SimpleImputer(add_indicator=True), StandardScaler()), numerical),
         (OneHotEncoder(handle_unknown="infrequent_if_exist", max_categories=MOST_CATEGORIES, sparse_output=False),
          fold.categorical),
     )  # fmt: skip
-    split = fold.split
+    logistic = LogisticRegression(max_iter=200, warm_start=True)
+    best, result = np.inf, FoldResult(np.empty(0))
     with warnings.catch_warnings():
         # Few iterations are a kind of early stopping.
         warnings.filterwarnings("ignore", message="Found unknown categories")
         warnings.simplefilter("ignore", ConvergenceWarning)
-        train = features.fit_transform(rows[split.train])
-        valid, test = features.transform(rows[split.valid]), features.transform(rows[split.test])
-        best, result = np.inf, FoldResult(np.empty(0))
-        for model in _linear_models(fold):
+        train = features.fit_transform(fold.features[split.train])
+        valid, test = (features.transform(fold.features[rows]) for rows in (split.valid, split.test))
+        for penalty in PENALTIES:
+            strength = penalty * len(split.train)
+            model = logistic.set_params(C=1 / strength) if fold.n_classes else Ridge(alpha=strength)
             model.fit(train, fold.target[split.train])
-            loss = _loss(fold, _predict(fold, model, valid), fold.target[split.valid])
+            loss = _loss(fold, _predict(fold, model, valid))
             if not loss < best and fold.n_classes:
                 break  # weaker penalties take longer, and fit the training rows only
             if loss < best or not len(result.predictions):
@@ -171,23 +167,15 @@ def _fit_linear(fold: FoldRows, deadline: float, before: FoldResult | None) -> F
     return result
 
 
-def _linear_models(fold: FoldRows) -> Iterator[Any]:
-    """Yield models from the strongest penalty to the weakest."""
-    n_rows = len(fold.split.train)
-    if not fold.n_classes:
-        yield from (Ridge(alpha=penalty * n_rows) for penalty in PENALTIES)
-        return
-    model = LogisticRegression(max_iter=200, warm_start=True)
-    yield from (model.set_params(C=1 / (penalty * n_rows)) for penalty in PENALTIES)
-
-
 def _predict(fold: FoldRows, model: Any, rows: Floats) -> Floats:
-    if not fold.n_classes:
-        return np.asarray(model.predict(rows), dtype=np.float64)
-    return fold.probabilities(model.classes_, model.predict_proba(rows))
+    if fold.n_classes:
+        return fold.predictions(model.predict_proba(rows), model.classes_)
+    return fold.predictions(model.predict(rows))
 
 
-def _loss(fold: FoldRows, predictions: Floats, target: npt.NDArray[Any]) -> float:
+def _loss(fold: FoldRows, predictions: Floats) -> float:
+    """Return the loss of predictions of the validation rows."""
+    target = fold.target[fold.split.valid]
     if fold.n_classes:
         return float(log_loss(target, predictions, labels=np.arange(fold.n_classes)))
     return float(np.mean((predictions - target) ** 2))
@@ -195,27 +183,25 @@ def _loss(fold: FoldRows, predictions: Floats, target: npt.NDArray[Any]) -> floa
 
 def _fit_scikit_learn(fold: FoldRows, deadline: float, before: FoldResult | None) -> FoldResult:
     """Boosting of scikit-learn, stopped early by the validation rows, and cut to the trees that the time allows."""
-    split, columns = fold.split, fold.boosted
+    split, columns = fold.split, fold.features
     small = [place for place in fold.categorical if np.nanmax(columns[:, place], initial=0) <= MOST_BINNED]
     kind = HistGradientBoostingClassifier if fold.n_classes else HistGradientBoostingRegressor
     settings = {"categorical_features": small or None, "random_state": split.seed % 2**31}
     train, target = columns[split.train], fold.target[split.train]
-    n_trees = MOST_TREES
-    if np.isfinite(deadline):
-        started = time.perf_counter()
-        if before is None:  # it cannot be stopped at a time, but at a number of trees
-            kind(**settings, max_iter=PROBE, early_stopping=False).fit(train, target)
-        pace = (time.perf_counter() - started) / PROBE if before is None else before.pace
-        n_trees = int(np.clip((deadline - time.perf_counter()) / pace, PROBE, MOST_TREES))
+    n_trees, pace = MOST_TREES, 0.0 if before is None else before.pace
     started = time.perf_counter()
+    if np.isfinite(deadline):  # it cannot be stopped at a time, but at a number of trees
+        if before is None:
+            kind(**settings, max_iter=PROBE, early_stopping=False).fit(train, target)
+            pace = (time.perf_counter() - started) / PROBE
+        n_trees = int(np.clip((deadline - time.perf_counter()) / pace, PROBE, MOST_TREES))
+        started = time.perf_counter()
     model = kind(**settings, max_iter=n_trees, early_stopping=True, n_iter_no_change=STOP)
     model.fit(train, target, X_val=columns[split.valid], y_val=fold.target[split.valid])
     pace = (time.perf_counter() - started) / model.n_iter_
     kept = max(int(np.argmax(model.validation_score_)), 1)  # the first score is that of no tree
-    stages = model.staged_predict_proba if fold.n_classes else model.staged_predict
-    predictions = next(islice(stages(columns[split.test]), kept - 1, None))
-    if fold.n_classes:
-        predictions = fold.probabilities(model.classes_, predictions)
+    stages = (model.staged_predict_proba if fold.n_classes else model.staged_predict)(columns[split.test])
+    predictions = fold.predictions(next(islice(stages, kept - 1, None)), getattr(model, "classes_", None))
     return FoldResult(predictions, model.n_iter_, kept, model.n_iter_ == n_trees < MOST_TREES, pace)
 
 
@@ -228,7 +214,7 @@ def _fit_lightgbm(fold: FoldRows, deadline: float, before: FoldResult | None) ->
         if environment.iteration + 1 >= PROBE and time.perf_counter() > deadline:
             raise lightgbm.callback.EarlyStopException(environment.iteration, environment.evaluation_result_list)
 
-    split, columns = fold.split, fold.boosted
+    split, columns = fold.split, fold.features
     task = {"objective": "multiclass", "num_class": fold.n_classes} if fold.n_classes else {"objective": "l2"}
     settings = {**task, "verbosity": -1, "seed": split.seed % 2**31, "num_threads": fold.n_threads or 0}
     codes: Any = fold.categorical or "auto"
@@ -238,9 +224,7 @@ def _fit_lightgbm(fold: FoldRows, deadline: float, before: FoldResult | None) ->
     model = lightgbm.train(settings, train, MOST_TREES, valid_sets=[valid], callbacks=stop)
     n_trees = model.current_iteration()
     kept = model.best_iteration or n_trees
-    predictions = np.asarray(model.predict(columns[split.test], num_iteration=kept))
-    if fold.n_classes:
-        predictions = fold.probabilities(np.arange(fold.n_classes), predictions)
+    predictions = fold.predictions(model.predict(columns[split.test], num_iteration=kept))
     return FoldResult(predictions, n_trees, kept, is_cut=time.perf_counter() > deadline)
 
 
@@ -285,17 +269,19 @@ def _score(baseline: Baseline, prepared: PreparedTable, deadline: float) -> tupl
     n_folds = len(prepared.splits)
     for place, split in enumerate(prepared.splits):
         now = time.perf_counter()
-        fold, shift, scale = FoldRows.from_prepared(prepared, split)
+        fold = FoldRows.from_prepared(prepared, split)
         with threadpool_limits(fold.n_threads):
             result = baseline.fit(fold, now + (deadline - now) / (n_folds - place), results[-1] if results else None)
         seconds.append(time.perf_counter() - now)
         results.append(result)
-        outputs.append(result.predictions if fold.n_classes else shift + scale * result.predictions)
-    tests = [split.test for split in prepared.splits]
-    scores, pooled = fold_metrics(prepared.table, [to_outputs(part) for part in outputs], tests)
-    row = Scored(
-        baseline.name, scores, 0.0, float(np.mean(seconds)),
-        np.array([result.rounds for result in results]), np.array([result.kept for result in results]),
-        None, pooled, place_rows(outputs, tests), kind=baseline.kind,
-    )  # fmt: skip
+        outputs.append(to_outputs(fold.shift + fold.scale * result.predictions))
+    row = score_outputs(
+        prepared,
+        outputs,
+        candidate=baseline.name,
+        kind=baseline.kind,
+        epochs=np.array([result.rounds for result in results]),
+        best_epochs=np.array([result.kept for result in results]),
+        train_seconds=float(np.mean(seconds)),
+    )
     return row, sum(result.is_cut for result in results)

@@ -116,7 +116,6 @@ def measure_speed(
     """
     drawn = source.draw(ROWS_READ, seed=seed)
     n_columns = drawn.features.shape[1]
-    factor = max(n_columns / MOST_COLUMNS, 1.0)
     places = np.unique(np.linspace(0, n_columns - 1, min(n_columns, MOST_COLUMNS)).round().astype(np.int64))
     prepared = fold_table(drawn.select(places.tolist()), folds=3, seed=seed)
     split, table = prepared.splits[0], prepared.table
@@ -134,40 +133,42 @@ def measure_speed(
     small = replace(split, train=split.train[:n_rows], valid=split.valid[: n_rows // 10])
     encodings = [groups[largest][place % len(groups[largest])] for place in range(n_members)]
     members = [prepared.member(columns[encoding], small, fitted[encoding].blocks) for encoding in encodings]
-    (fixed, per_row), build = _step_times(prepared, members, backbone, device)
+    fixed, per_row, build = _step_times(prepared, members, backbone, device)
     ratio = {size: products[size] / products[largest] for size in groups}
     # Part of the fixed time is that of the optimiser, which grows with the weights, as products do.
-    steps = {size: (fixed * ratio[size] ** 0.5, per_row * ratio[size]) for size in groups}
-    prepare = {candidate: fit.seconds / n_fitted for candidate, fit in fitted.items()}
-    return Speed(steps, prepare, {size: build * ratio[size] for size in groups}).scaled(factor)
+    speed = Speed(
+        {size: (fixed * ratio[size] ** 0.5, per_row * ratio[size]) for size in groups},
+        {candidate: fit.seconds / n_fitted for candidate, fit in fitted.items()},
+        {size: build * ratio[size] for size in groups},
+    )
+    return speed.scaled(max(n_columns / MOST_COLUMNS, 1.0))
 
 
 def _step_times(
     prepared: PreparedTable, members: list[Member], backbone: Backbone, device: Any
-) -> tuple[tuple[float, float], float]:
+) -> tuple[float, float, float]:
     """Return the fixed part and the part per row of the seconds of a step of one network, and those of making it."""
     batches = sorted({min(batch, len(members[0].train)) for batch in (BATCH, ROWS_TRAINED)})
     measured = [_step_seconds(prepared, members, backbone, device, batch) for batch in batches]
-    seconds, build = [step for step, _ in measured], measured[-1][1]
+    step, build = measured[-1]
     if len(batches) == 1:
-        return (0.0, seconds[0] / batches[0]), build
+        return 0.0, step / batches[0], build
     # Noise can make the small batch as slow as the large one; rows still cost something in large tables.
-    per_row = max((seconds[1] - seconds[0]) / (batches[1] - batches[0]), 0.2 * seconds[1] / batches[1])
-    return (max(seconds[1] - per_row * batches[1], 0.0), per_row), build
+    per_row = max((step - measured[0][0]) / (batches[1] - batches[0]), 0.2 * step / batches[1])
+    return max(step - per_row * batches[1], 0.0), per_row, build
 
 
 def _step_seconds(
     prepared: PreparedTable, members: list[Member], backbone: Backbone, device: Any, batch: int
 ) -> tuple[float, float]:
     """Return the seconds of a step of one network without the first epoch, and those before it, per network."""
-    clock: list[float] = [time.perf_counter()]
-    steps: list[int] = []
+    clock, steps = [time.perf_counter()], list[int]()
 
     def record(report: EpochReport) -> None:
         clock.append(time.perf_counter())
         steps.append(report.steps)
 
-    config = replace(TrainingConfig(), max_epochs=2, batch_size=batch)
+    config = TrainingConfig(max_epochs=2, batch_size=batch)
     train(prepared.table, members, backbone, config, device=device, report=record)
     first, *later = np.diff(clock).tolist()
     # Kernels are compiled in the first epoch, once for all.
@@ -202,13 +203,11 @@ class ComparisonSchedule:
 
     def describe(self, candidates: Sequence[Encoding], *, n_rows: int, backbone: str) -> list[str]:
         """Return sentences on the networks and the time, for a table of `n_rows` rows and all possible candidates."""
-        names = enumerate_words([str(candidate) for candidate in self.candidates])
-        rows = (
-            f"all {n_rows:,} rows" if self.n_rows == n_rows else f"{self.n_rows:,} of {n_rows:,} rows, drawn at random"
-        )
+        of_all = f"{self.n_rows:,} of {n_rows:,} rows, drawn at random"
         lines = [
-            f"To be compared: {names}, by {self.folds} folds on {rows}: {self.n_networks} networks ({backbone}), each "
-            f"of at most {self.max_epochs} epochs."
+            f"To be compared: {_listed(self.candidates)}, by {self.folds} folds on "
+            f"{f'all {n_rows:,} rows' if self.n_rows == n_rows else of_all}: {self.n_networks} networks ({backbone}), "
+            f"each of at most {self.max_epochs} epochs."
         ]
         if self.column_share < 1:
             lines.append(
@@ -216,10 +215,11 @@ class ComparisonSchedule:
                 "those that are most related to the target, so its scores are a little too good. The model uses "
                 f"{100 * self.final_share:.0f} %."
             )
-        skipped = [str(candidate) for candidate in candidates if candidate not in self.candidates]
+        skipped = [candidate for candidate in candidates if candidate not in self.candidates]
         if skipped:
-            names = enumerate_words(skipped)
-            lines.append(f"Skipped because time is short: {names}. Use --methods and --sizes to include them.")
+            lines.append(
+                f"Skipped because time is short: {_listed(skipped)}. Use --methods and --sizes to include them."
+            )
         if self.seconds is None:
             return [*lines, "No time budget: training continues until early stopping."]
         lines.append(
@@ -232,6 +232,10 @@ class ComparisonSchedule:
                 "training will be cut short. Give a larger --time-budget, fewer --methods, or fewer --folds."
             )
         return lines
+
+
+def _listed(candidates: Sequence[Encoding]) -> str:
+    return enumerate_words([str(candidate) for candidate in candidates])
 
 
 def unlimited_schedule(candidates: Sequence[Encoding], *, folds: int | None, n_rows: int) -> ComparisonSchedule:
@@ -287,8 +291,7 @@ def make_schedule(
     """
     report = report_seconds(budget, availability)
     usable = max((1 - MARGIN) * left - report, 0.1)
-    most = folds or DEFAULT_FOLDS
-    least = folds or FEWEST_FOLDS
+    most, least = folds or DEFAULT_FOLDS, folds or FEWEST_FOLDS
     kept = candidates[: counts[-1]]
     fewest = candidates[: min(FEWEST_CANDIDATES, counts[-1])] if len(counts) > 1 else kept
     ladder = [
@@ -299,56 +302,35 @@ def make_schedule(
         (kept, least, SMALL_ROWS, FEWEST_EPOCHS),
         (fewest, least, FEWEST_ROWS, FEWEST_EPOCHS),
     ]
+    shares: dict[str, Any] = {}
     for group, k, floor, epochs in ladder:
         refit = min(_slowest(speed, group, n_rows) if final is None else final, REFIT_SHARE * usable)
-        seconds = {"seconds": usable - refit, "refit": refit, "report": report}
         top = n_rows if epochs == GOOD_EPOCHS else min(SMALL_ROWS, n_rows)
-        most_seconds = (1 - BASELINE_SHARE) * (usable - refit)
-        rows = _most_rows(speed, group, k, epochs, range(min(floor, top), top), most_seconds)
+        networks = (1 - BASELINE_SHARE) * (usable - refit)
+        rows = _most_rows(speed, group, k, epochs, range(min(floor, top), top), networks)
         if rows is not None:
-            return _schedule(speed, group, k, rows, **seconds)
-    rows = min(FEWEST_ROWS, n_rows)
-    needed = _seconds(speed, fewest, least, rows, FEWEST_EPOCHS)
-    smallest = min(FEWEST_COLUMNS / n_columns, 1.0)
-    share = float(np.clip(most_seconds / needed, smallest, 1.0))
-    schedule = _schedule(speed.scaled(share), fewest, least, rows, **seconds)
-    least_final = FINAL_NETWORKS * max(speed.build[size] + 2 * speed.epoch(size, n_rows) for size in speed.build)
-    final_share = float(np.clip(refit / least_final, smallest, 1.0))
-    return replace(schedule, column_share=share, final_share=final_share, fits=share * needed <= 1.01 * most_seconds)
+            break
+    else:
+        rows, smallest = min(FEWEST_ROWS, n_rows), min(FEWEST_COLUMNS / n_columns, 1.0)
+        needed = sum(_costs(speed, group, k, rows, epochs).values())
+        share = float(np.clip(networks / needed, smallest, 1.0))
+        final_least = FINAL_NETWORKS * max(speed.build[size] + 2 * speed.epoch(size, n_rows) for size in speed.build)
+        shares = {"column_share": share, "final_share": float(np.clip(refit / final_least, smallest, 1.0))}
+        shares["fits"] = share * needed <= 1.01 * networks
+        speed = speed.scaled(share)
+    once, epoch = (sum(_costs(speed, group, k, rows, epochs).values()) for epochs in (0, 1))
+    epochs = max(min(int((networks - once) / max(epoch - once, 1e-9)), MOST_EPOCHS), min(FEWEST_EPOCHS, MOST_EPOCHS))
+    costs = _costs(speed, group, k, rows, epochs)
+    return ComparisonSchedule(tuple(group), k, rows, epochs, usable - refit, refit, report, costs, **shares)
 
 
-def _schedule(
-    speed: Speed,
-    candidates: Sequence[Encoding],
-    folds: int,
-    n_rows: int,
-    *,
-    seconds: float,
-    refit: float,
-    report: float,
-) -> ComparisonSchedule:
-    """Return a schedule with as many epochs as the time allows."""
-    once, epoch = (_seconds(speed, candidates, folds, n_rows, epochs) for epochs in (0, 1))
-    epochs = int(((1 - BASELINE_SHARE) * seconds - once) / max(epoch - once, 1e-9))
-    epochs = max(min(epochs, MOST_EPOCHS), min(FEWEST_EPOCHS, MOST_EPOCHS))
-    costs = {
-        size: _seconds(speed, group, folds, n_rows, epochs, size=size) for size, group in groups_of(candidates).items()
-    }
-    return ComparisonSchedule(tuple(candidates), folds, n_rows, epochs, seconds, refit, report, costs)
-
-
-def _seconds(
-    speed: Speed, candidates: Sequence[Encoding], folds: int, n_rows: int, epochs: int, *, size: int | None = None
-) -> float:
-    """Return the seconds of a cross-validation; `size` is that of the group, if the candidates are one."""
-    fit = n_rows * (folds - 1) / folds
-    groups = groups_of(candidates) if size is None else {size: candidates}
-    total = 0.0
-    for group_size, group in groups.items():
-        network = epochs * SCORING * speed.epoch(group_size, max(round((1 - VALIDATION_SHARE) * fit), 1))
-        network += speed.build[group_size]
-        total += sum(folds * (network + speed.prepare[candidate] * fit) for candidate in group)
-    return total
+def _costs(speed: Speed, candidates: Sequence[Encoding], folds: int, n_rows: int, epochs: int) -> dict[int, float]:
+    """Return the seconds of a cross-validation, for each group of candidates by size."""
+    fit, costs = n_rows * (folds - 1) / folds, {}
+    for size, group in groups_of(candidates).items():
+        network = epochs * SCORING * speed.epoch(size, max(round((1 - VALIDATION_SHARE) * fit), 1)) + speed.build[size]
+        costs[size] = sum(folds * (network + speed.prepare[candidate] * fit) for candidate in group)
+    return costs
 
 
 def _most_rows(
@@ -358,19 +340,18 @@ def _most_rows(
 
     All steps are tried, because time does not always grow with rows: larger tables have larger batches.
     """
-    for rows in np.geomspace(between.stop, between.start, 60).round().astype(int).tolist():
-        if _seconds(speed, candidates, folds, rows, epochs) <= seconds:
-            return int(rows)
-    return None
+    steps = np.geomspace(between.stop, between.start, 60).round().astype(int).tolist()
+    fits = (n for n in steps if sum(_costs(speed, candidates, folds, n, epochs).values()) <= seconds)
+    return next(fits, None)
 
 
 def _slowest(speed: Speed, candidates: Sequence[Encoding], n_rows: int) -> float:
     """Return the seconds of the slowest candidate, trained alone on all rows."""
-    slowest = 0.0
-    for size, group in groups_of(candidates).items():
-        network = GOOD_EPOCHS * SCORING * ALONE * speed.epoch(size, n_rows)
-        slowest = max(slowest, network + n_rows * max(speed.prepare[candidate] for candidate in group))
-    return slowest
+    return max(
+        GOOD_EPOCHS * SCORING * ALONE * speed.epoch(size, n_rows)
+        + n_rows * max(speed.prepare[candidate] for candidate in group)
+        for size, group in groups_of(candidates).items()
+    )
 
 
 def refit_rows(n_rows: int, *, prepare: float, epoch: float, seconds: float, epochs: int = 4) -> int:

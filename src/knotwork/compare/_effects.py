@@ -1,18 +1,19 @@
 """Features of a model: distribution, knots, partial dependence, single rows, and the strongest pairs."""
 
 import calendar
+import math
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from knotwork._preparation.columns import CodedTable, Columns, Role
+from knotwork._preparation.columns import CodedTable, Columns, Role, TableColumn
 from knotwork.compare._source import Source
 from knotwork.encoders import SplineEncoder
 from knotwork.errors import MissingPackageError
@@ -126,48 +127,46 @@ class ShownFeature:
 
 
 def feature_effects(
-    model: FittedModel, source: Source, *, size: int, most: int = 12, deadline: float | None = None
+    model: FittedModel, source: Source, *, size: int, most: int = 12, deadline: float = math.inf
 ) -> Iterator[ShownFeature]:
     """Yield the most important features of a fitted model, the most important first, at most `most` of them.
 
     `source` has the rows that the model was fitted on. Knots of placements are for `size` columns per feature. After
     `deadline`, on the clock of ``time.perf_counter``, no feature but the first is computed, and no pair.
     """
-    features = _Features(model, source, size)
-    importances = model.importances
+    features, importances = _Features(model, source, size), model.importances
     order = [place for place in np.argsort(-importances, kind="stable").tolist() if features.is_drawn(place)]
-    n_pairs = 0
+    notable, n_pairs = PAIRS.notable * max(importances.max(), 0.0), 0
     for n_done, place in enumerate(order[:most]):
-        if n_done and deadline is not None and time.perf_counter() > deadline:
+        if n_done and time.perf_counter() > deadline:
             return
         entries = features.entries(place, N_POINTS)
         if not len(entries):  # all is missing in these rows
             continue
-        effect = column_effect(model, features.averaged, place, entries)
-        shown = replace(features.show(place, effect), importance=float(importances[place]))
-        is_early = deadline is None or time.perf_counter() < deadline
-        if is_early and n_pairs < PAIRS.n_pairs and shown.importance > PAIRS.notable * max(importances.max(), 0.0):
-            pair = features.strongest_pair(
-                place, effect, [other for other in order[: PAIRS.n_others] if other != place]
-            )
+        effect, pair = column_effect(model, features.averaged, place, entries), None
+        if importances[place] > notable and n_pairs < PAIRS.n_pairs and time.perf_counter() < deadline:
+            pair = features.strongest_pair(place, effect, [each for each in order[: PAIRS.n_others] if each != place])
             n_pairs += pair is not None
-            shown = replace(shown, pair=pair)
-        yield shown
+        yield features.show(place, effect, pair)
 
 
 def numbers_by_name(columns: Columns, table: CodedTable) -> dict[str, Floats]:
     """Return the numbers of a table by the names of its columns, dates as years with a fraction."""
-    out = {}
-    for column, span in zip(columns, columns.spans, strict=True):
-        if column.role == Role.NUMERICAL:
-            out[str(column.name)] = table.values(span)[:, 0]
-        elif column.has_elapsed_days:
-            out[str(column.name)] = _as_years(table.values(span)[:, 0])
-    return out
+    return {
+        str(column.name): _in_units(column, table.values(span)[:, 0])
+        for column, span in zip(columns, columns.spans, strict=True)
+        if _is_axis(column)
+    }
 
 
-def _as_years(days: Floats) -> Floats:
-    return FIRST_YEAR + days / DAYS_OF_YEAR
+def _is_axis(column: TableColumn) -> bool:
+    """Return whether a column is drawn by its first number: a quantity, or the elapsed days of a date."""
+    return column.role == Role.NUMERICAL or column.has_elapsed_days
+
+
+def _in_units(column: TableColumn, numbers: Floats) -> Floats:
+    """Return numbers of a column as they are drawn: years instead of elapsed days."""
+    return FIRST_YEAR + numbers / DAYS_OF_YEAR if column.role == Role.DATE else numbers
 
 
 class _Features:
@@ -177,71 +176,61 @@ class _Features:
         rows = source.places(ROWS_SHOWN, seed=1)
         self.model, self.source, self.size = model, source, size
         self.table, self.target = source.read.table.take(rows), source.target[rows]
-        self.averaged, self.spans, self.knots = averaged_rows(self.table), model.columns.spans, model.knots
+        self.averaged, self.columns, self.knots = averaged_rows(self.table), model.columns, model.knots
         self.labels = [""] if model.task.name == "regression" else model.response_names
-
-    def is_axis(self, place: int) -> bool:
-        """Return whether a column is drawn by its first number: a quantity, or the elapsed days of a date."""
-        column = self.model.columns[place]
-        return column.role == Role.NUMERICAL or column.has_elapsed_days
 
     def is_drawn(self, place: int) -> bool:
         """Return whether a column is drawn: numbers, dates and categories are, times of day are not."""
-        return self.is_axis(place) or self.model.columns[place].role == Role.CATEGORICAL
+        return _is_axis(self.columns[place]) or self.columns[place].role == Role.CATEGORICAL
 
     def entries(self, place: int, n_points: int) -> npt.NDArray[Any]:
         """Return the values at which a column is drawn: without missing categories and values far out."""
-        span = self.spans[place]
-        entries = representatives(self.table.values(span), span, n_points)
-        if self.is_axis(place):
-            low, high = _ends(self._present(place))
+        span = self.columns.spans[place]
+        values = self.table.values(span)
+        entries = representatives(values, span, n_points)
+        if _is_axis(self.columns[place]):
+            low, high = _ends(values[~np.isnan(values[:, 0]), 0])
             return entries[(entries[:, 0] >= low) & (entries[:, 0] <= high)]
         entries = entries[entries[:, 0] > 0][: min(n_points, MOST_CATEGORIES)]
-        labels = self.model.columns[place].categories
-        frequent = [labels[code - 1] for code in entries[:, 0].tolist()]
+        frequent = self.shown_values(place, entries).tolist()
         ordered = ordered_categories(self.source.features.iloc[:, place], frequent).tolist()
         return entries[[frequent.index(label) for label in ordered]]
 
     def shown_values(self, place: int, entries: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return values as they are drawn: numbers, years of dates, or categories."""
-        if self.is_axis(place):
-            return _as_years(entries[:, 0]) if self.model.columns[place].role == Role.DATE else entries[:, 0]
-        labels = self.model.columns[place].categories
-        return np.array([labels[code - 1] for code in entries[:, 0].tolist()], dtype=object)
+        column = self.columns[place]
+        if _is_axis(column):
+            return _in_units(column, entries[:, 0])
+        return np.array([column.categories[code - 1] for code in entries[:, 0].tolist()], dtype=object)
 
-    def show(self, place: int, effect: FeatureEffect) -> ShownFeature:
-        """Return a feature as it is drawn, without its importance."""
-        values, outputs = self.shown_values(place, effect.entries), self._shown_outputs(effect)
-        curves = {self.labels[output]: effect.mean[:, output] for output in outputs}
-        lines = effect.lines[:MOST_LINES, :, outputs[0]] if len(outputs) == 1 else np.empty((0, len(values)))
-        column = self.table.values(self.spans[place])[:, 0]
-        if not self.is_axis(place):
-            counts = np.bincount(column, minlength=int(effect.entries.max()) + 1)[effect.entries[:, 0]]
-            missing = float((column == 0).mean())
-            return ShownFeature(effect.name, 0.0, values, curves, lines, counts, None, {}, missing)
-        known = ~np.isnan(column)
-        present = self._present(place)
-        counts, edges = _histogram(present, effect.entries[:, 0], *_ends(present))
-        knots = _placed(column[known], self.target[known], self.source.task, self.size)
-        of_networks = self._network_knots(place)
-        if of_networks:
-            knots[MODEL_KNOTS] = of_networks[0]
-        if self.model.columns[place].role == Role.DATE:
-            edges = None if edges is None else _as_years(edges)
-            knots = {name: _as_years(each) for name, each in knots.items()}
-        missing = 1 - float(known.mean())
-        return ShownFeature(effect.name, 0.0, values, curves, lines, counts, edges, knots, missing)
-
-    def _present(self, place: int) -> Floats:
-        """Return the numbers of a column that are not missing, or 0."""
-        column = self.table.values(self.spans[place])[:, 0]
-        present: Floats = column[~np.isnan(column)]
-        return present if len(present) else np.zeros(1)
-
-    def _network_knots(self, place: int) -> list[Floats]:
-        """Return the knots of a column in each network that has any: waves have none."""
-        number = self.model.columns.numerical_names[self.spans[place].places.start]
-        return [network[number] for network in self.knots if len(network[number])]
+    def show(self, place: int, effect: FeatureEffect, pair: FeaturePair | None) -> ShownFeature:
+        """Return a feature as it is drawn."""
+        column, outputs = self.columns[place], self._shown_outputs(effect)
+        values, shown = self.table.values(self.columns.spans[place])[:, 0], self.shown_values(place, effect.entries)
+        edges, knots = None, dict[str, Floats]()
+        if _is_axis(column):
+            known = ~np.isnan(values)
+            counts, edges = _histogram(values[known], effect.entries[:, 0])
+            knots = _placed(values[known], self.target[known], self.source.task, self.size)
+            number = self.columns.numerical_names[self.columns.spans[place].places.start]
+            of_networks = [network[number] for network in self.knots if len(network[number])]  # waves have none
+            if of_networks:
+                knots[MODEL_KNOTS] = of_networks[0]
+        else:
+            known = values > 0
+            counts = np.bincount(values, minlength=int(effect.entries.max()) + 1)[effect.entries[:, 0]]
+        return ShownFeature(
+            effect.name,
+            float(self.model.importances[place]),
+            shown,
+            {self.labels[output]: effect.mean[:, output] for output in outputs},
+            effect.lines[:MOST_LINES, :, outputs[0]] if len(outputs) == 1 else np.empty((0, len(shown))),
+            counts,
+            None if edges is None else _in_units(column, edges),
+            {name: _in_units(column, each) for name, each in knots.items()},
+            1 - float(known.mean()),
+            pair,
+        )
 
     def _shown_outputs(self, effect: FeatureEffect) -> list[int]:
         """Return the outputs that are drawn: of two classes the second, of more those with the largest means."""
@@ -269,18 +258,18 @@ class _Features:
         chosen = np.unique(np.linspace(0, len(effect.entries) - 1, PAIRS.n_points).round().astype(int))
         values, with_values = effect.entries[chosen], self.entries(other, PAIRS.n_points)
         settings = [
-            (self.spans[place], np.tile(values, (len(with_values), 1))),
-            (self.spans[other], np.repeat(with_values, len(values), axis=0)),
+            (self.columns.spans[place], np.tile(values, (len(with_values), 1))),
+            (self.columns.spans[other], np.repeat(with_values, len(values), axis=0)),
         ]
         responses = responses_at(self.model, self.averaged.take(slice(PAIRS.n_rows)), settings)[:, :, output]
         surface = responses.mean(axis=0).reshape(len(with_values), len(values))
         shown = (self.shown_values(place, values), self.shown_values(other, with_values))
-        return FeaturePair(str(self.model.columns[other].name), *shown, surface, self.labels[output])
+        return FeaturePair(str(self.columns[other].name), *shown, surface, self.labels[output])
 
     def _groups(self, place: int) -> npt.NDArray[Any]:
         """Return four groups of rows by a number, or rows by category; rows without a value are a group."""
-        column = self.averaged.values(self.spans[place])[:, 0]
-        if self.is_axis(place):
+        column = self.averaged.values(self.columns.spans[place])[:, 0]
+        if _is_axis(self.columns[place]):
             return pd.qcut(pd.Series(column), 4, labels=False, duplicates="drop").fillna(-1).to_numpy()
         frequent = np.argsort(-np.bincount(column), kind="stable")[:6]
         return np.where(np.isin(column, frequent), column, -1)
@@ -288,21 +277,20 @@ class _Features:
 
 def _ends(present: Floats) -> tuple[float, float]:
     """Return the ends of the axis: those of all values but the tails, unless nothing else is left."""
+    if not len(present):
+        return 0.0, 0.0
     low, high = np.quantile(present, [OUTERMOST, 1 - OUTERMOST])
     return (float(low), float(high)) if low < high else (float(present.min()), float(present.max()))
 
 
-def _is_whole(values: Floats) -> bool:
-    return bool((values == np.round(values)).all())
-
-
-def _histogram(present: Floats, grid: Floats, low: float, high: float) -> tuple[npt.NDArray[np.int64], Floats | None]:
+def _histogram(present: Floats, grid: Floats) -> tuple[npt.NDArray[np.int64], Floats | None]:
     """Return rows per value if the grid has them all, otherwise rows per bin and the edges of the bins."""
-    inside = present[(present >= low) & (present <= high)]
+    low, high = _ends(present)
+    inside = np.sort(present[(present >= low) & (present <= high)])
     if np.isin(inside, grid).all():
-        return np.searchsorted(np.sort(inside), grid, "right") - np.searchsorted(np.sort(inside), grid, "left"), None
+        return np.searchsorted(inside, grid, "right") - np.searchsorted(inside, grid, "left"), None
     bins: Any = N_BINS
-    if _is_whole(inside):
+    if (inside == np.round(inside)).all():
         # Bins of whole numbers have the same number of values each; others would show waves that are not in the data.
         width = np.ceil((high - low + 1) / N_BINS)
         bins = np.arange(low - 0.5, high + width, width)
@@ -312,10 +300,8 @@ def _histogram(present: Floats, grid: Floats, low: float, high: float) -> tuple[
 
 def _placed(column: Floats, target: npt.NDArray[Any], task: str, size: int) -> dict[str, Floats]:
     """Return the knots of each placement, as a model would place them; none for a constant column."""
-    if len(column) == 0:
-        return {}
-    column = to_usual_range(column)
-    if column.min() == column.max():
+    column = to_usual_range(column) if len(column) else column
+    if len(np.unique(column)) < 2:
         return {}
     encoder, knots = SplineEncoder(size=max(size, 5), task=task), {}
     for name in PLACEMENTS:

@@ -20,10 +20,9 @@ from knotwork.compare._verdict import RankedRow, Ranking, significant
 from knotwork.encoders import FeatureChoice
 from knotwork.report import LIGHT, PHONE, Picture, clean_axes, method_colour, new_figure
 
-__all__ = ["Bands", "bands_of_categories", "bands_of_numbers", "calibration_picture", "choices_picture",
-           "confusion_picture", "effect_limits", "effect_picture", "learning_picture", "pair_picture",
-           "predicted_picture",
-           "ranking_picture", "residual_picture"]  # fmt: skip
+__all__ = ["Bands", "calibration_picture", "choices_picture", "confusion_picture", "effect_limits", "effect_picture",
+           "learning_picture", "pair_picture", "predicted_picture", "ranking_picture", "residual_bands",
+           "residual_picture"]  # fmt: skip
 
 Floats = npt.NDArray[np.float64]
 
@@ -68,8 +67,13 @@ def tick_text(value: float, _: Any = None) -> str:
     return f"{value:,.6g}" if abs(value) >= 1e4 else f"{value:.6g}"
 
 
-def _small_figure(height: float, *, ratios: Sequence[float] = (1.0,)) -> tuple[Figure, list[Axes]]:
-    """Return a figure for a phone, and its axes one above the other, which share the horizontal axis."""
+def _small_figure(
+    height: float, across: str = "", upwards: str = "", *, ratios: Sequence[float] = (1.0,)
+) -> tuple[Figure, list[Axes]]:
+    """Return a figure for a phone, and its axes one above the other, which share the horizontal axis.
+
+    `across` is the label of this axis, `upwards` that of the vertical axis at the top.
+    """
     figure = new_figure(PHONE, height)
     grid = figure.subplots(len(ratios), 1, sharex=True, height_ratios=ratios, squeeze=False)[:, 0].tolist()
     for axes in grid:
@@ -78,7 +82,19 @@ def _small_figure(height: float, *, ratios: Sequence[float] = (1.0,)) -> tuple[F
         axes.grid(axis="y", color=LIGHT.line, linewidth=0.6)
         axes.yaxis.set_major_locator(MaxNLocator(5))
         axes.yaxis.set_major_formatter(FuncFormatter(tick_text))
+    grid[-1].set_xlabel(across, fontsize=9)
+    grid[0].set_ylabel(upwards, fontsize=9)
     return figure, grid
+
+
+def _figure_of_rows(names: Sequence[Any], width: float, extra: float, most: int) -> tuple[Figure, Axes]:
+    """Return a figure with a row for each name, cut after `most` characters; `extra` is the height of the rest."""
+    figure = new_figure(width, extra + 0.27 * len(names))
+    axes = figure.subplots()
+    clean_axes(axes, LIGHT)
+    axes.set_yticks(np.arange(len(names)), [short(str(name), most) for name in names])
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    return figure, axes
 
 
 def ranking_picture(ranking: Ranking) -> Picture:
@@ -99,18 +115,13 @@ def ranking_picture(ranking: Ranking) -> Picture:
 
 def _draw_ranking(ranking: Ranking, width: float) -> Figure:
     lines = ranking.lines
-    figure = new_figure(width, 0.9 + 0.27 * len(lines))
-    axes = figure.subplots()
-    clean_axes(axes, LIGHT)
+    figure, axes = _figure_of_rows([line.candidate for line in lines], width, 0.9, 18 if width == PHONE else 40)
     axes.grid(axis="x", color=LIGHT.line, linewidth=0.6)
     axes.axvline(0, color=LIGHT.muted, linewidth=1)
     unit = 100 / ranking.reference.mean if ranking.reference.mean > 0 else 1.0
     left, right = _ranking_limits(lines, unit)
     for place, line in enumerate(lines):
         _draw_line(axes, line, place, ends=(left, right), unit=unit, filled=line is ranking.chosen)
-    most = 18 if width == PHONE else 40
-    axes.set_yticks(np.arange(len(lines)), [short(str(line.candidate), most) for line in lines])
-    axes.set_ylim(len(lines) - 0.5, -0.5)
     axes.set_xlim(left, right)
     axes.xaxis.set_major_locator(MaxNLocator(6))
     axes.xaxis.set_major_formatter(FuncFormatter(tick_text))
@@ -169,9 +180,7 @@ def choices_picture(choices: Sequence[FeatureChoice]) -> Picture:
 
 def _draw_choices(choices: Sequence[FeatureChoice], width: float) -> Figure:
     candidates = list(choices[0].losses)
-    figure = new_figure(width, 1.0 + 0.27 * len(choices))
-    axes = figure.subplots()
-    clean_axes(axes, LIGHT)
+    figure, axes = _figure_of_rows([choice.column for choice in choices], width, 1.0, 14 if width == PHONE else 34)
     axes.spines[["left", "bottom"]].set_visible(False)
     for row, choice in enumerate(choices):
         losses = np.array(list(choice.losses.values()))
@@ -182,11 +191,9 @@ def _draw_choices(choices: Sequence[FeatureChoice], width: float) -> Figure:
         place = candidates.index(choice.encoding)
         ink = LIGHT.background if above[place] < 0.4 * FAINT else LIGHT.ink
         axes.plot([place], [row], "o", color=ink, markersize=5, gid=f"choice-{row}")
-    most = 14 if width == PHONE else 34
-    axes.set_yticks(np.arange(len(choices)), [short(str(choice.column), most) for choice in choices])
     turned = {"rotation": 90} if width == PHONE else {"rotation": 40, "ha": "right", "rotation_mode": "anchor"}
     axes.set_xticks(np.arange(len(candidates)), candidates, fontsize=7.5, **turned)
-    axes.set(xlim=(-0.5, len(candidates) - 0.5), ylim=(len(choices) - 0.5, -0.5))
+    axes.set_xlim(-0.5, len(candidates) - 0.5)
     axes.tick_params(length=0)
     return figure
 
@@ -196,7 +203,7 @@ def predicted_picture(actual: Floats, predicted: Floats, *, target: str, model: 
     ends = np.quantile(np.concatenate([actual, predicted]), [TAIL, 1 - TAIL])
     room = 0.03 * float(np.ptp(ends)) or 1.0
     ends = ends + np.array([-room, room])
-    figure, [axes] = _small_figure(3.3)
+    figure, [axes] = _small_figure(3.3, f"actual {short(target, 28)}", f"predicted {short(target, 22)}")
     cells = axes.hexbin(actual, predicted, gridsize=22, extent=(*ends, *ends), mincnt=1, linewidths=0.1)
     counts = np.asarray(cells.get_array(), dtype=float)
     shares = np.clip(0.2 + 0.8 * np.log(counts) / max(np.log(counts.max(initial=1.0)), 1.0), 0.0, 1.0)  # 1 + 2e-16
@@ -207,8 +214,6 @@ def predicted_picture(actual: Floats, predicted: Floats, *, target: str, model: 
     axes.set(xlim=ends, ylim=ends)
     axes.set_aspect("equal")
     _number_ticks(axes)
-    axes.set_xlabel(f"actual {short(target, 28)}", fontsize=9)
-    axes.set_ylabel(f"predicted {short(target, 22)}", fontsize=9)
     error = actual - predicted
     spread = float(np.sum((actual - actual.mean()) ** 2))
     r2 = f"R² {1 - float(np.sum(error**2)) / spread:.3f}" if spread > 0 else ""
@@ -230,7 +235,7 @@ def confusion_picture(
     counts = np.zeros((len(labels), len(labels)))
     np.add.at(counts, (place[actual], place[shares.argmax(axis=1)]), 1)
     of_row = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    figure, [axes] = _small_figure(1.4 + 0.32 * len(labels))
+    figure, [axes] = _small_figure(1.4 + 0.32 * len(labels), "predicted", "actual")
     axes.grid(visible=False)
     for row, column in np.ndindex(*counts.shape):
         share = float(of_row[row, column])
@@ -242,8 +247,6 @@ def confusion_picture(
     axes.set_xticks(np.arange(len(labels)), labels, rotation=35 if turned else 0, ha="right" if turned else "center")
     axes.set_yticks(np.arange(len(labels)), labels)
     axes.set(xlim=(-0.5, len(labels) - 0.5), ylim=(len(labels) - 0.5, -0.5))
-    axes.set_xlabel("predicted", fontsize=9)
-    axes.set_ylabel("actual", fontsize=9)
     right = f"{100 * float((shares.argmax(axis=1) == actual).mean()):.1f} % of rows are predicted correctly"
     return Picture(name, figure, f"{model}: {right}. Each row of the figure adds up to 100 %.",
                    f"Predicted against actual classes. {model}: {right}.")  # fmt: skip
@@ -264,16 +267,16 @@ def calibration_picture(
     x, y = (np.array([column[rows].mean() for rows in bands]) for column in (probability, happened.astype(float)))
     n = np.array([len(rows) for rows in bands])
     low, high = _wilson(y, n)
-    figure, (axes, below) = _small_figure(3.5, ratios=(3.2, 0.7))
+    figure, (axes, below) = _small_figure(
+        3.5, f"predicted probability of {event}", f"share of {event}", ratios=(3.2, 0.7)
+    )
     axes.plot([0, 1], [0, 1], color=LIGHT.red, linewidth=1.2, linestyle="--")
     axes.vlines(x, low, high, color=LIGHT.blue, linewidth=1.4)
     axes.plot(x, y, "o-", color=LIGHT.blue, linewidth=1.2, markersize=4.5, gid="calibration")
     axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
-    axes.set_ylabel(f"share of {event}", fontsize=9)
     below.hist(probability, bins=20, range=(0, 1), color=LIGHT.grey, alpha=0.6)
     below.set(yticks=[])
     below.set_ylabel("rows", fontsize=8.5)
-    below.set_xlabel(f"predicted probability of {event}", fontsize=9)
     below.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "0.25", "0.5", "0.75", "1"])
     error = float(np.sum(n * np.abs(x - y)) / n.sum())
     words = f"{model}: predicted and observed shares differ by {100 * error:.1f} % on average."
@@ -307,7 +310,7 @@ def learning_picture(ranking: Ranking) -> Picture | None:
     histories = [history for history in line.scored.histories if history.epochs > 0]
     if not histories:
         return None
-    figure, [axes] = _small_figure(2.6)
+    figure, [axes] = _small_figure(2.6, "epoch", f"validation {name}")
     scores = np.concatenate([history.score for history in histories])
     for fold, history in enumerate(histories):
         epochs = np.arange(1, history.epochs + 1)
@@ -319,8 +322,6 @@ def learning_picture(ranking: Ranking) -> Picture | None:
     room = 0.06 * (first - low) or 0.05 * max(abs(low), 1.0)
     axes.set_ylim(low - room, first + room)  # the first epochs would compress the others
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-    axes.set_xlabel("epoch", fontsize=9)
-    axes.set_ylabel(f"validation {name}", fontsize=9)
     capped, late = line.scored.n_stopped
     stopped = [f"{capped} reached the largest number of epochs"] if capped else []
     stopped += [f"{late} reached the time limit"] if late else []
@@ -339,22 +340,17 @@ class Bands:
     halves: Floats
 
 
-def bands_of_numbers(name: str, column: Floats, residuals: Floats) -> Bands:
-    """Return bands with about the same number of rows, or all values if they are few; NaN is left out."""
-    groups = _bands(column, N_BANDS)
-    return _mean_bands(name, np.array([column[rows].mean() for rows in groups]), groups, residuals)
+def residual_bands(name: str, column: "Floats | pd.Series[Any]", residuals: Floats) -> Bands:
+    """Return bands of numbers, or a band for each of the most frequent categories.
 
-
-def bands_of_categories(name: str, column: pd.Series, residuals: Floats) -> Bands:
-    """Return a band for each of the most frequent categories."""
-    labels = ordered_categories(column, column.value_counts().head(MOST_BANDS).index.tolist())
-    groups = [np.flatnonzero((column == label).to_numpy()) for label in labels]
-    return _mean_bands(name, labels, groups, residuals)
-
-
-def _mean_bands(
-    name: str, values: npt.NDArray[Any], groups: Sequence[npt.NDArray[np.intp]], residuals: Floats
-) -> Bands:
+    Bands have about the same number of rows, and few numbers have a band each; NaN is left out.
+    """
+    if isinstance(column, np.ndarray):
+        groups = _bands(column, N_BANDS)
+        values = np.array([column[rows].mean() for rows in groups])
+    else:
+        values = ordered_categories(column, column.value_counts().head(MOST_BANDS).index.tolist())
+        groups = [np.flatnonzero((column == label).to_numpy()) for label in values]
     means = np.array([residuals[rows].mean() for rows in groups])
     halves = np.array([1.96 * residuals[rows].std() / np.sqrt(len(rows)) for rows in groups])
     return Bands(name, values, means, halves)
@@ -362,7 +358,7 @@ def _mean_bands(
 
 def residual_picture(bands: Bands, place: int, *, limits: tuple[float, float]) -> Picture:
     """Return the mean of residuals, with 95 % intervals, by the value of a feature."""
-    figure, [axes] = _small_figure(2.1)
+    figure, [axes] = _small_figure(2.1, short(bands.name, 44), "mean residual")
     is_number = bands.values.dtype.kind == "f"
     where = bands.values if is_number else np.arange(len(bands.values))
     axes.axhline(0, color=LIGHT.muted, linewidth=1)
@@ -370,8 +366,6 @@ def residual_picture(bands: Bands, place: int, *, limits: tuple[float, float]) -
     style = "o-" if is_number else "o"
     axes.plot(where, bands.means, style, color=LIGHT.blue, linewidth=1, markersize=4, gid="residuals")
     axes.set_ylim(*limits)
-    axes.set_ylabel("mean residual", fontsize=9)
-    axes.set_xlabel(short(bands.name, 44), fontsize=9)
     words = "All values are missing."
     if len(bands.means):
         _value_ticks(axes, bands.values)
@@ -405,14 +399,15 @@ def effect_picture(
     `place` makes the name of the figure unique; `limits` of the vertical axis are the same for all features.
     """
     ratios = [2.0, 0.18 * len(effect.knots) + 0.1, 0.6] if effect.knots else [2.0, 0.6]
-    figure, grid = _small_figure(0.75 + sum(ratios), ratios=ratios)
-    _draw_curves(grid[0], effect, target, has_classes=has_classes)
+    single = f"probability of {short(next(iter(effect.curves)), 14)}" if len(effect.curves) == 1 else "probability"
+    shown = single if has_classes else short(target, 22)
+    figure, grid = _small_figure(0.75 + sum(ratios), short(effect.name, 44), f"mean {shown}", ratios=ratios)
+    _draw_curves(grid[0], effect)
     grid[0].set_ylim(*limits)
     if effect.knots:
         _draw_knots(grid[1], effect)
     _draw_counts(grid[-1], effect)
     missing = f", missing in {100 * effect.missing:.1f} % of rows" if effect.missing > 0 else ""
-    grid[-1].set_xlabel(short(effect.name, 44), fontsize=9)
     label, curve = max(effect.curves.items(), key=lambda item: float(np.ptp(item[1])))
     low, high = int(curve.argmin()), int(curve.argmax())
     course = (
@@ -432,7 +427,7 @@ def _weight(importance: float) -> str:
     return f"Shuffling it raises the loss by {significant(importance, 3)}."
 
 
-def _draw_curves(axes: Axes, effect: ShownFeature, target: str, *, has_classes: bool) -> None:
+def _draw_curves(axes: Axes, effect: ShownFeature) -> None:
     colours = [LIGHT.blue, LIGHT.orange, LIGHT.green, LIGHT.pink]
     dots = "o" if not effect.is_number or len(effect.values) <= 10 else ""
     line = "-" if effect.is_number else "none"
@@ -446,10 +441,6 @@ def _draw_curves(axes: Axes, effect: ShownFeature, target: str, *, has_classes: 
     if len(drawn) > 1:
         labels = [short(label, 14) for label in effect.curves]
         axes.legend(drawn, labels, fontsize=7.5, frameon=False, labelcolor=LIGHT.ink, ncols=2).set_zorder(3)
-    label = short(target, 22)
-    if has_classes:
-        label = f"probability of {short(next(iter(effect.curves)), 14)}" if len(drawn) == 1 else "probability"
-    axes.set_ylabel(f"mean {label}", fontsize=9)
 
 
 def _draw_knots(axes: Axes, effect: ShownFeature) -> None:
@@ -505,7 +496,7 @@ def _value_ticks(axes: Axes, values: npt.NDArray[Any]) -> None:
 
 def pair_picture(effect: ShownFeature, pair: FeaturePair, place: int, *, target: str) -> Picture:
     """Return the heatmap of a pair of features."""
-    figure, [axes] = _small_figure(2.7)
+    figure, [axes] = _small_figure(2.7, short(effect.name, 40), short(pair.other_name, 28))
     axes.grid(visible=False)
     shades = figure.axes[0].pcolormesh(pair.surface, cmap=SHADES, linewidth=0, antialiased=True, gid="pair")
     for axis, values in ((axes.xaxis, pair.values), (axes.yaxis, pair.others)):
@@ -518,8 +509,6 @@ def pair_picture(effect: ShownFeature, pair: FeaturePair, place: int, *, target:
         bar.solids.set_rasterized(False)  # images do not follow the mode of the page
     bar.outline.set_visible(False)
     bar.ax.tick_params(labelsize=7.5, labelcolor=LIGHT.ink, colors=LIGHT.muted)
-    axes.set_xlabel(short(effect.name, 40), fontsize=9)
-    axes.set_ylabel(short(pair.other_name, 28), fontsize=9)
     what = f"probability of {_name(pair.label)}" if pair.label else _name(target)
     name, other = _name(effect.name), _name(pair.other_name)
     words = f"Mean {what} by {name} and {other}"

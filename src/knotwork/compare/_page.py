@@ -1,5 +1,6 @@
 """The page of a comparison, and the tables that are written as files."""
 
+import math
 import time
 from collections.abc import Iterable, Sequence
 from importlib.metadata import version
@@ -92,44 +93,37 @@ def fold_frame(scored: Iterable[Scored]) -> pd.DataFrame:
 def write_page(
     path: Path,
     ranking: Ranking,
+    compared: Source,
     *,
     effects: Sequence[ShownFeature],
     n_features: int,
-    task: str,
-    target: str,
-    compared: Source,
     words: dict[str, Any],
     choices: Sequence[FeatureChoice] = (),
-    deadline: float | None = None,
+    deadline: float = math.inf,
 ) -> None:
     """Write the page with the figures of `effects`, some or all of the `n_features` features.
 
-    `choices` are the encodings that suit each numerical column, if they were compared. `compared` has the rows of the
-    comparison, in the order of the predictions out of fold of the ranking. `words` has the other texts: ``name``,
-    ``numbers``, ``warnings``, ``failed``, ``done``, ``code``, ``interrupted``, ``gain`` (of an ensemble over a single
-    network), ``evidence`` (what the ranking rests on), and ``banners`` (its limits). After `deadline`, on the clock of
+    `compared` has the rows of the comparison, in the order of the predictions out of fold of the ranking. `choices` are
+    the encodings that suit each numerical column, if they were compared. `words` has the other texts: ``numbers``,
+    ``warnings``, ``failed``, ``done``, ``code``, ``interrupted``, ``gain`` (of an ensemble over a single network),
+    ``evidence`` (what the ranking rests on), and ``banners`` (its limits). After `deadline`, on the clock of
     ``time.perf_counter``, no residuals are drawn.
     """
-    limits, classes = figures.effect_limits(effects), task == "classification"
-    features: list[Picture] = []
-    for place, effect in enumerate(effects):
-        features.append(figures.effect_picture(effect, place, target=target, limits=limits, has_classes=classes))
-        if effect.pair is not None:
-            features.append(figures.pair_picture(effect, effect.pair, place, target=target))
     names = ([effect.name for effect in effects] or list(compared.features.columns))[:MOST_RESIDUALS]
-    residuals = _residuals(ranking, compared, names, deadline)
+    residuals, residuals_words = _residuals(ranking, compared, names, deadline)
     page = page_template("compare.html.j2").render(
         **words,
+        name=compared.name,
         ranking=ranking,
-        target=target,
-        table=ranking_table(ranking, task),
+        target=compared.target_name,
+        table=ranking_table(ranking, compared.task),
         picture=_shown(figures.ranking_picture(ranking)),
         quality=[_shown(picture) for picture in _quality(ranking, compared)],
         quality_words=_quality_words(ranking, compared),
         residuals=_folded(residuals),
-        residuals_words=_residuals_words(compared, len(residuals), len(names)),
+        residuals_words=residuals_words,
         choices=_shown(figures.choices_picture(choices)) if choices else None,
-        features=_folded(features),
+        features=_folded(_features(effects, compared)),
         features_words=_features_words(len(effects), n_features),
         how=HOW,
         n_averaged=MOST_ROWS,
@@ -150,84 +144,66 @@ def _folded(pictures: Sequence[Picture]) -> tuple[list[dict[str, Any]], list[dic
     return shown[:N_FIRST], shown[N_FIRST:]
 
 
+def _features(effects: Sequence[ShownFeature], compared: Source) -> list[Picture]:
+    """Return the figures of features and of their pairs."""
+    pictures, target, has_classes = list[Picture](), compared.target_name, compared.task == "classification"
+    limits = figures.effect_limits(effects)
+    for place, effect in enumerate(effects):
+        pictures.append(figures.effect_picture(effect, place, target=target, limits=limits, has_classes=has_classes))
+        if effect.pair is not None:
+            pictures.append(figures.pair_picture(effect, effect.pair, place, target=target))
+    return pictures
+
+
 def _quality(ranking: Ranking, compared: Source) -> list[Picture]:
     """Return figures of the predictions out of fold of the saved model and of the best baseline, and of training."""
-    pictures = []
-    for place, line in enumerate([ranking.saved, ranking.best_baseline]):
-        if line is None or line.scored.predictions is None:
-            continue
-        predicted, model = line.scored.predictions, str(line.candidate)
-        if compared.task == "regression":
-            pictures.append(
-                figures.predicted_picture(
-                    compared.target, predicted, target=compared.target_name, model=model, name=f"predicted-{place}"
-                )
-            )
-            continue
-        for draw, name in ((figures.confusion_picture, "predicted"), (figures.calibration_picture, "calibration")):
-            pictures.append(
-                draw(compared.target, predicted, classes=compared.classes, model=model, name=f"{name}-{place}")
-            )
+    draws: dict[str, Any] = {"predicted": figures.predicted_picture}
+    of_target: dict[str, Any] = {"target": compared.target_name}
+    if compared.task == "classification":
+        draws = {"predicted": figures.confusion_picture, "calibration": figures.calibration_picture}
+        of_target = {"classes": compared.classes}
+    pictures = [
+        draw(compared.target, line.scored.predictions, model=str(line.candidate), name=f"{name}-{place}", **of_target)
+        for place, line in enumerate([ranking.saved, ranking.best_baseline])
+        if line is not None and line.scored.predictions is not None
+        for name, draw in draws.items()
+    ]
     learning = figures.learning_picture(ranking)
     return pictures if learning is None else [*pictures, learning]
 
 
-def _residuals(ranking: Ranking, compared: Source, names: Sequence[str], deadline: float | None) -> list[Picture]:
-    """Return the residuals of the saved model out of fold by feature."""
+def _residuals(ranking: Ranking, compared: Source, names: Sequence[str], deadline: float) -> tuple[list[Picture], str]:
+    """Return the residuals of the saved model out of fold by feature, and sentences on them."""
     predicted = ranking.saved.scored.predictions
     if predicted is None:
-        return []
-    residuals = _residual_values(compared, predicted)
+        return [], ""
+    residuals, words = _residual_values(compared, predicted)
     numbers = numbers_by_name(*compared.read)
-    bands = [
-        figures.bands_of_numbers(name, numbers[name], residuals)
-        if name in numbers
-        else figures.bands_of_categories(name, compared.features[name], residuals)
-        for name in names
-    ]
+    bands = [figures.residual_bands(name, numbers.get(name, compared.features[name]), residuals) for name in names]
     largest = max((float(np.abs(each.means).max(initial=0.0)) for each in bands), default=0.0)
     # Intervals of small bands may be cut off: they would compress the means.
     limits = (-1.6 * largest, 1.6 * largest) if largest > 0 else (-1.0, 1.0)
     pictures: list[Picture] = []
     for place, each in enumerate(bands):
-        if deadline is not None and time.perf_counter() > deadline:
+        if time.perf_counter() > deadline:
             break
         pictures.append(figures.residual_picture(each, place, limits=limits))
-    return pictures
-
-
-_RESIDUALS = {
-    "numbers": "actual minus predicted number",
-    "two classes": "1 or 0 for the second class, minus its predicted probability",
-    "classes": "1 minus the probability of the actual class, minus the mean of that",
-}
-"""What residuals are, by the kind of target."""
-
-
-def _kind(compared: Source) -> str:
-    if compared.task == "regression":
-        return "numbers"
-    return "two classes" if len(compared.classes) == 2 else "classes"
-
-
-def _residual_values(compared: Source, predicted: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return a residual for each row, see `_RESIDUALS`."""
-    match _kind(compared):
-        case "numbers":
-            return np.asarray(compared.target - predicted)
-        case "two classes":
-            return np.asarray(compared.target - predicted[:, 1])
-        case _:
-            errors = 1 - predicted[np.arange(len(predicted)), compared.target]
-            return np.asarray(errors - errors.mean())
-
-
-def _residuals_words(compared: Source, n_shown: int, n_features: int) -> str:
+    n_shown, n_features = len(pictures), len(names)
     short = f" Time was short: {n_shown} of {n_features} features are shown." if n_shown < n_features else ""
-    return (
-        f"Mean of the residuals of the saved model ({_RESIDUALS[_kind(compared)]}) in bands of each feature, with 95 % "
-        f"intervals. Means that differ from 0 show what the model has not learned.{short}"
+    return pictures, (
+        f"Mean of the residuals of the saved model ({words}) in bands of each feature, with 95 % intervals. Means that "
+        f"differ from 0 show what the model has not learned.{short}"
     )
+
+
+def _residual_values(compared: Source, predicted: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], str]:
+    """Return a residual for each row, and what it is."""
+    if compared.task == "regression":
+        return compared.target - predicted, "actual minus predicted number"
+    if len(compared.classes) == 2:
+        return compared.target - predicted[:, 1], "1 or 0 for the second class, minus its predicted probability"
+    errors = 1 - predicted[np.arange(len(predicted)), compared.target]
+    return errors - errors.mean(), "1 minus the probability of the actual class, minus the mean of that"
 
 
 def _quality_words(ranking: Ranking, compared: Source) -> str:

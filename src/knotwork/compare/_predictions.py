@@ -1,7 +1,6 @@
 """Predictions of a saved model for the rows of a file."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from os import PathLike
 from pathlib import Path
@@ -121,22 +120,30 @@ def predict_table(
 
     estimator = load(Path(model).expanduser(), device=device)
     target = target or (estimator.target_name_ if estimator.target_name_ in first else None)
-    made = KeptPredictions(keep)
+    is_known, n_rows = target is not None and target not in drop, 0
+    tables: list[pd.DataFrame] = []
+    targets: list[pd.Series[Any]] = []
 
     def parts() -> Iterator[pd.DataFrame]:
-        for number, frame in enumerate(chain([first], frames)):
+        nonlocal n_rows
+        for frame in chain([first], frames):
             given = frame.drop(columns=list(drop))
             features = _features(given, estimator.columns_, target, path.name)
-            if number == 0:
+            if frame is first:
                 _warn_extra(given, estimator.columns_.names, target)
-            table = _predictions(estimator, features, coverage)
-            made.add(table, frame[target] if target is not None and target not in drop else None)
+            table, is_scored = _predictions(estimator, features, coverage), is_known and n_rows < MOST_SCORED
+            if keep or is_scored:
+                tables.append(table)
+            if is_scored:
+                targets.append(frame[target])
+            n_rows += len(table)
             yield _safe(table) if spreadsheet_safe else table
 
     write_atomically(out, lambda file: WRITERS[out.suffix.lower()](file, parts()))
-    if made.targets:
-        say(_score(estimator, *made.scored(), n_rows=made.n_rows))
-    return pd.concat(made.tables, ignore_index=True) if keep else made.n_rows
+    if targets:
+        scored = pd.concat(tables[: len(targets)], ignore_index=True)
+        say(_score(estimator, scored, pd.concat(targets, ignore_index=True), n_rows=n_rows))
+    return pd.concat(tables, ignore_index=True) if keep else n_rows
 
 
 def _frames(path: Path, text: TextFormat | None) -> tuple[Iterator[pd.DataFrame], list[str]]:
@@ -145,32 +152,6 @@ def _frames(path: Path, text: TextFormat | None) -> tuple[Iterator[pd.DataFrame]
         return parquet_parts(path, PART_ROWS), []
     frame, notes = read_frame(path, text)
     return iter([frame]), notes
-
-
-@dataclass
-class KeptPredictions:
-    """Predictions that are kept: all, or as many as are scored."""
-
-    keeps_all: bool
-
-    def __post_init__(self) -> None:
-        self.n_rows = 0
-        self.tables: list[pd.DataFrame] = []
-        self.targets: list[pd.Series[Any]] = []
-
-    def add(self, table: pd.DataFrame, target: "pd.Series[Any] | None") -> None:
-        """Add the predictions of a part, and the true values if they are known."""
-        is_scored = target is not None and self.n_rows < MOST_SCORED
-        self.n_rows += len(table)
-        if self.keeps_all or is_scored:
-            self.tables.append(table)
-        if target is not None and is_scored:
-            self.targets.append(target)
-
-    def scored(self) -> "tuple[pd.DataFrame, pd.Series[Any]]":
-        """Return the predictions that are scored, and the true values."""
-        tables = self.tables[: len(self.targets)]
-        return pd.concat(tables, ignore_index=True), pd.concat(self.targets, ignore_index=True)
 
 
 def _check_out(out: str | PathLike[str], spreadsheet_safe: bool) -> Path:
@@ -250,7 +231,7 @@ def _score(
         places = np.array([codes.get(value, -1) for value in values.tolist()], dtype=np.int64)
         known[known] = places >= 0
         values, outputs = places[places >= 0], np.log(np.maximum(table.iloc[:, 1:].to_numpy(), 1e-300))
-    elif "prediction" not in table or not _are_numbers(values):
+    elif "prediction" not in table or values.dtype.kind not in "biuf" or not np.isfinite(values.astype(float)).all():
         return f"The column {target.name!r} is ignored: predictions cannot be compared with it."
     else:
         values, outputs = values.astype(np.float64), table[["prediction"]].to_numpy()
@@ -259,10 +240,6 @@ def _score(
     scores = evaluate(estimator._task, torch.from_numpy(outputs[known])[None], torch.from_numpy(values)[None])
     shown = [f"{METRICS[name].label} {float(score):.4g}" for name, score in scores.items() if torch.isfinite(score)]
     return f"Compared with the column {target.name!r} in {known.sum():,} of {n_rows:,} rows: {', '.join(shown)}."
-
-
-def _are_numbers(values: npt.NDArray[Any]) -> bool:
-    return values.dtype.kind in "biuf" and bool(np.isfinite(values.astype(np.float64)).all())
 
 
 def _safe(table: pd.DataFrame) -> pd.DataFrame:

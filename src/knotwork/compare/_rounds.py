@@ -2,8 +2,9 @@
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -16,16 +17,17 @@ from knotwork.compare._baselines import score_baselines
 from knotwork.compare._budget import BASELINE_SHARE, GOOD_ROWS, MOST_EPOCHS, ComparisonSchedule
 from knotwork.compare._options import CompareOptions
 from knotwork.compare._scoring import (
-    CrossValidation,
     Progress,
     Scored,
-    fold_metrics,
+    cross_validate,
     fold_table,
     join_repetitions,
+    naive_scores,
+    score_outputs,
     to_outputs,
 )
 from knotwork.compare._source import Source
-from knotwork.compare._verdict import Ranking, naive_scores, rank_candidates
+from knotwork.compare._verdict import Ranking, rank_candidates
 from knotwork.encoders import Encoding
 from knotwork.training import TrainingConfig, resolve_device
 
@@ -102,27 +104,41 @@ class Rounds:
 
     def run(self, schedule: ComparisonSchedule) -> None:
         """Cross-validate as planned, and extend it while time is left; Ctrl-C raises KeyboardInterrupt."""
-        self._round(schedule)
-        if math.isfinite(self.deadline):
-            while self._extend():
-                pass
+        self._compare(schedule)
+        while math.isfinite(self.deadline) and self._extend():
+            pass
 
-    def _round(self, schedule: ComparisonSchedule) -> None:
+    def _compare(self, schedule: ComparisonSchedule) -> None:
         """Compare the candidates and baselines of a schedule; the results replace those of earlier rounds."""
-        began = time.perf_counter()
-        compared = most_related(self.source.draw(schedule.n_rows, seed=self.options.seed), schedule.column_share)
-        prepared = fold_table(compared, folds=schedule.folds, seed=self.options.seed)
-        share = began + BASELINE_SHARE * (self.deadline - began)
-        baselines, notes = score_baselines(prepared, deadline=share)
-        self.schedule, self.compared, self.partitions, self.baselines = schedule, compared, [prepared], baselines
-        validation = self._validation(prepared)
-        self.networks = validation.scored
+        began, self.schedule, self.networks = time.perf_counter(), schedule, []
+        self.compared = most_related(self.source.draw(schedule.n_rows, seed=self.options.seed), schedule.column_share)
+        prepared, self.baselines, notes = self._prepare(self.options.seed)
+        self.partitions = [prepared]
         clock = time.perf_counter(), time.process_time()
-        validation.run(schedule.candidates, costs=schedule.costs, deadline=self._limit)
+        self._train(prepared, schedule.candidates, self.networks, schedule.costs)
         self._measure_availability(*clock)
         self.seconds = time.perf_counter() - began
         for line in notes:
             self.note(line)
+
+    def _prepare(self, seed: int) -> tuple[PreparedTable, list[Scored], list[str]]:
+        """Return the folds of a random seed, the scores of baselines on them, and sentences on these."""
+        began = time.perf_counter()
+        prepared = fold_table(self.compared, folds=self.schedule.folds, seed=seed)
+        return prepared, *score_baselines(prepared, deadline=began + BASELINE_SHARE * (self.deadline - began))
+
+    def _train(
+        self,
+        prepared: PreparedTable,
+        candidates: Sequence[Encoding],
+        scored: list[Scored],
+        costs: Mapping[int, float] | None = None,
+    ) -> None:
+        """Add the scores of candidates to a list; Ctrl-C leaves those of the networks trained so far in it."""
+        config, network = TrainingConfig(max_epochs=self.schedule.max_epochs), self.options.network
+        settings: dict[str, Any] = {"deadline": self.deadline, "device": self.device, "progress": self.progress}
+        for row in cross_validate(prepared, candidates, network, config, costs=costs, **settings):
+            scored.append(row)  # noqa: PERF402 - `extend` may lose what was scored before Ctrl-C
 
     def _measure_availability(self, wall: float, cpu: float) -> None:
         """Measure which part of the processors training had since a time: other programs may use them as well."""
@@ -130,70 +146,53 @@ class Rounds:
         if wall > SHORTEST_MEASURED and resolve_device(self.device).type == "cpu":
             self.availability = float(np.clip(cpu / (wall * torch.get_num_threads() * USUAL_LOAD), 0.1, 1.0))
 
-    def _validation(self, prepared: PreparedTable) -> CrossValidation:
-        config = TrainingConfig(max_epochs=self.schedule.max_epochs)
-        return CrossValidation(prepared, self.options.network, config, self.device, self.progress)
-
-    @property
-    def _limit(self) -> float | None:
-        return self.deadline if math.isfinite(self.deadline) else None
-
     def _extend(self) -> bool:
-        """Use the time that is left for rows, candidates or folds, in this order; return whether it sufficed."""
+        """Use the time that is left for columns, rows, candidates or folds; return whether it sufficed."""
         if not any(row.is_finite for row in self.networks) or any(row.n_stopped[1] > 0 for row in self.networks):
             return False
-        possible = SAFE * self.left / max(self.seconds, 1e-3)
-        if self.schedule.column_share < 1 and possible >= WORTH:
-            return self._again(replace(self.schedule, column_share=min(possible * self.schedule.column_share, 1.0)))
-        skipped = [candidate for candidate in self.candidates if candidate not in self.schedule.candidates]
-        factor = min(possible, self.source.n_rows / self.schedule.n_rows)
-        if factor >= WORTH and (self.schedule.n_rows < GOOD_ROWS or not skipped):
-            return self._again(
-                replace(self.schedule, n_rows=min(round(factor * self.schedule.n_rows), self.source.n_rows))
-            )
-        affordable = skipped[: int(possible * len(self.schedule.candidates))]
+        schedule, possible = self.schedule, SAFE * self.left / max(self.seconds, 1e-3)
+        if schedule.column_share < 1 and possible >= WORTH:
+            return self._again(replace(schedule, column_share=min(possible * schedule.column_share, 1.0)))
+        skipped = [candidate for candidate in self.candidates if candidate not in schedule.candidates]
+        factor = min(possible, self.source.n_rows / schedule.n_rows)
+        if factor >= WORTH and (schedule.n_rows < GOOD_ROWS or not skipped):
+            return self._again(replace(schedule, n_rows=min(round(factor * schedule.n_rows), self.source.n_rows)))
+        affordable = skipped[: int(possible * len(schedule.candidates))]
         if affordable:
             return self._more_candidates(affordable)
         repeats = len(self.partitions) < MOST_REPETITIONS and possible * len(self.partitions) > 1
         return repeats and self._repeat()
 
     def _again(self, schedule: ComparisonSchedule) -> bool:
-        """Compare once more, with more rows or columns."""
+        """Compare once more, with more rows or columns; what has fewer finite scores than before does not count."""
         columns = "" if schedule.column_share == 1 else f" and {100 * schedule.column_share:.0f} % of the columns"
         self.note(f"Time is left, so the comparison is made again with {schedule.n_rows:,} rows{columns}.")
         kept = self.schedule, self.compared, self.partitions, self.baselines, self.networks
-        self._round(replace(schedule, max_epochs=MOST_EPOCHS, fits=True))
-        if sum(row.is_finite for row in self.networks) < sum(row.is_finite for row in kept[-1]):
-            self.schedule, self.compared, self.partitions, self.baselines, self.networks = kept
-            return False
-        return True
+        try:
+            self._compare(replace(schedule, max_epochs=MOST_EPOCHS, fits=True))
+        finally:  # after Ctrl-C, too
+            has_fewer = sum(row.is_finite for row in self.networks) < sum(row.is_finite for row in kept[-1])
+            if has_fewer:
+                self.schedule, self.compared, self.partitions, self.baselines, self.networks = kept
+        return not has_fewer
 
     def _more_candidates(self, candidates: list[Encoding]) -> bool:
-        names = ", ".join(map(str, candidates))
-        self.note(f"Time is left, so these are compared as well: {names}.")
+        self.note(f"Time is left, so these are compared as well: {', '.join(map(str, candidates))}.")
         began = time.perf_counter()
-        validation = self._validation(self.partitions[0])
-        validation.run(candidates, deadline=self._limit)
         self.schedule = replace(self.schedule, candidates=(*self.schedule.candidates, *candidates))
-        self.networks.extend(validation.scored)
+        self._train(self.partitions[0], candidates, self.networks)
         self.seconds += time.perf_counter() - began
         return True
 
     def _repeat(self) -> bool:
         """Cross-validate once more with other folds; results count if all rows of the ranking have them."""
-        n_done = len(self.partitions)
         self.note(f"Time is left, so the comparison is repeated with {self.schedule.folds} other folds.")
-        began = time.perf_counter()
-        seed = self.options.seed + REPETITION_SEED * n_done
-        prepared = fold_table(self.compared, folds=self.schedule.folds, seed=seed)
-        baselines, _ = score_baselines(prepared, deadline=began + BASELINE_SHARE * (self.deadline - began))
-        validation = self._validation(prepared)
+        began, scored = time.perf_counter(), list[Scored]()
+        prepared, baselines, _ = self._prepare(self.options.seed + REPETITION_SEED * len(self.partitions))
         encodings = [row.candidate for row in self.networks if row.is_finite and isinstance(row.candidate, Encoding)]
-        validation.run(encodings, deadline=self._limit)
-        others = {row.candidate: row for row in (*baselines, *validation.scored) if row.is_finite}
-        if any(row.n_stopped[1] > 0 for row in validation.scored) or any(
-            row.candidate not in others for row in self.scored
-        ):
+        self._train(prepared, encodings, scored)
+        others = {row.candidate: row for row in (*baselines, *scored) if row.is_finite}
+        if any(row.n_stopped[1] > 0 for row in scored) or any(row.candidate not in others for row in self.scored):
             return False  # cut by the time limit: the scores of two such repetitions are not comparable
         self.networks, self.baselines = (
             [join_repetitions(row, others[row.candidate]) if row.is_finite else row for row in rows]
@@ -207,15 +206,12 @@ class Rounds:
         self, predictions: npt.NDArray[np.float64], name: str, *, seconds: float, n_parameters: int
     ) -> Scored:
         """Return the row of an ensemble from its predictions out of fold of the compared rows."""
-        n_rows, parts = len(predictions), []
+        rows, none = [], np.zeros(self.schedule.folds, dtype=np.int64)
+        known: dict[str, Any] = {"candidate": name, "kind": "ensemble", "epochs": none, "best_epochs": none}
         for prepared in self.partitions:
-            tests = [split.test for split in prepared.splits]
-            parts.append(
-                fold_metrics(prepared.table, [to_outputs(predictions[rows % n_rows]) for rows in tests], tests)
-            )
-        scores = {name: np.concatenate([part[0][name] for part in parts]) for name in parts[0][0]}
-        none = np.zeros(len(next(iter(scores.values()))), dtype=np.int64)
-        return Scored(name, scores, 0.0, seconds, none, none, n_parameters, parts[0][1], predictions, kind="ensemble")
+            outputs = [to_outputs(predictions[split.test % len(predictions)]) for split in prepared.splits]
+            rows.append(score_outputs(prepared, outputs, **known, train_seconds=seconds, n_parameters=n_parameters))
+        return reduce(join_repetitions, rows)
 
     @property
     def evidence(self) -> str:

@@ -25,7 +25,7 @@ from knotwork.compare._budget import (
     report_seconds,
     unlimited_schedule,
 )
-from knotwork.compare._effects import feature_effects
+from knotwork.compare._effects import ShownFeature, feature_effects
 from knotwork.compare._options import SINGLE, CompareOptions, make_candidates
 from knotwork.compare._page import fold_frame, ranking_frame, write_page, write_text
 from knotwork.compare._rounds import Rounds, most_related
@@ -194,36 +194,45 @@ def compare_table(
         Ranking, recommendation, model, and the files written.
     """
     began = time.perf_counter() if started is None else started
+    chosen = options or CompareOptions()
+    source = read_source(path, target, task=chosen.task, drop=chosen.drop, text=chosen.text)
     say = report or (lambda sentence: None)
-    run = ComparisonRun(Path(out).expanduser(), options or CompareOptions(), device, say, progress, began)
-    chosen = run.options
-    return run.compare(read_source(path, target, task=chosen.task, drop=chosen.drop, text=chosen.text))
+    return ComparisonRun(source, Path(out).expanduser(), chosen, device, say, progress, began).compare()
 
 
 @dataclass(eq=False)
 class ComparisonRun:
-    """The state of a comparison."""
+    """The state of a comparison.
 
+    After Ctrl-C there is no `model`; `drawn` has what figures of its features need, if there is time to draw them.
+    """
+
+    source: Source
     out: Path
     options: CompareOptions
     device: Any
     say: Callable[[str], None]
     progress: Progress | None
     started: float
-    notes: list[str] = field(default_factory=list)
+    clock: tuple[float, float] = field(default_factory=lambda: (time.perf_counter(), time.process_time()))
     availability: float = 1.0
-    clock: tuple[float, float] = (0.0, 0.0)
+    notes: list[str] = field(default_factory=list)
+    ranking: Ranking = field(init=False)
+    model: Any = None
+    model_path: Path | None = None
+    gain: str = ""
+    drawn: tuple[FittedModel, Source] | None = None
 
     @property
     def left(self) -> float:
         """Remaining seconds of the budget."""
         budget = self.options.time_budget
-        return float("inf") if budget is None else budget - (time.perf_counter() - self.started)
+        return math.inf if budget is None else budget - (time.perf_counter() - self.started)
 
-    def compare(self, source: Source) -> Comparison:
+    def compare(self) -> Comparison:
         """Measure, train, rank, fit the final model, and write the files."""
+        source = self.source
         check_writable(self.out / MODEL)
-        self.clock = time.perf_counter(), time.process_time()
         inspected = source.draw(ROWS_INSPECTED, seed=self.options.seed)
         columns = source.read.columns.with_copies(inspected.read.table, inspected.target)
         if not columns.numerical_names:
@@ -239,24 +248,23 @@ class ComparisonRun:
         ]
         for line in warnings:
             self.say(f"Warning: {line}")
-        rounds, interrupted = self._validate(source)
-        ranking = rounds.rank()
-        final = SavedModel(None, None, "", ranking)
+        rounds, interrupted = self._validate()
+        self.ranking = rounds.rank()
         if not interrupted:
             with suppress(KeyboardInterrupt), catch_warnings():  # the ranking is still reported
                 simplefilter("ignore", ColumnWarning)  # they were reported above
-                final = self._final(source, rounds, ranking)
-        page = self._write(source, rounds, final, warnings)
+                self._fit(rounds)
+        page = self._write(rounds, warnings)
         return Comparison(
-            ranking=final.ranking,
+            ranking=self.ranking,
             schedule=rounds.schedule,
             task=source.task,
-            model=final.model,
-            model_path=final.path,
-            gain=final.gain,
+            model=self.model,
+            model_path=self.model_path,
+            gain=self.gain,
             page=page,
             notes=(*self.notes, *warnings),
-            interrupted=final.model is None,
+            interrupted=self.model is None,
             seconds=time.perf_counter() - self.started,
             evidence=rounds.evidence,
             banners=tuple(rounds.banners),
@@ -268,95 +276,109 @@ class ComparisonRun:
             self.notes.append(line)
             self.say(line)
 
-    def _schedule(self, source: Source, candidates: list[Encoding], counts: tuple[int, ...]) -> ComparisonSchedule:
+    def _schedule(self, candidates: list[Encoding], counts: tuple[int, ...]) -> ComparisonSchedule:
         """Choose what is trained, and report it."""
-        options, network = self.options, self.options.network
+        options, n_rows = self.options, self.source.n_rows
         if options.time_budget is None:
-            schedule = unlimited_schedule(candidates, folds=options.folds, n_rows=source.n_rows)
+            schedule = unlimited_schedule(candidates, folds=options.folds, n_rows=n_rows)
         else:
             self.say("Measuring the speed of this machine on a small stack ...")
-            speed = measure_speed(source, candidates, backbone=network, device=self.device, seed=options.seed)
-            wall, cpu = (
-                now - then for now, then in zip((time.perf_counter(), time.process_time()), self.clock, strict=True)
-            )
+            settings = {"backbone": options.network, "device": self.device, "seed": options.seed}
+            speed = measure_speed(self.source, candidates, **settings)
+            wall, cpu = time.perf_counter() - self.clock[0], time.process_time() - self.clock[1]
             self.availability = float(np.clip(cpu / max(wall, 1e-6), 0.1, 1.0))  # others may use the processors too
             final = None
             if options.effort != SINGLE:
-                final = effort_seconds(options.effort, source.n_rows, device=resolve_device(self.device).type)
+                final = effort_seconds(options.effort, n_rows, device=resolve_device(self.device).type)
             schedule = make_schedule(
-                speed, candidates, counts, n_rows=source.n_rows, folds=options.folds, budget=options.time_budget,
-                left=self.left, final=final, availability=self.availability, n_columns=source.features.shape[1],
+                speed, candidates, counts, n_rows=n_rows, folds=options.folds, budget=options.time_budget,
+                left=self.left, final=final, availability=self.availability,
+                n_columns=self.source.features.shape[1],
             )  # fmt: skip
             self._note(f"Time budget: {options.time_budget:.0f} s, of which {self.left:.0f} s are left.")
-        self._note(*schedule.describe(candidates, n_rows=source.n_rows, backbone=options.backbone))
+        self._note(*schedule.describe(candidates, n_rows=n_rows, backbone=options.backbone))
         return schedule
 
-    def _validate(self, source: Source) -> tuple[Rounds, bool]:
+    def _validate(self) -> tuple[Rounds, bool]:
         """Cross-validate; return the results, and whether Ctrl-C ended it."""
-        options = self.options
+        options, source, interrupted = self.options, self.source, False
         candidates, counts = make_candidates(
             options.methods, options.sizes, task=source.task, backbone=options.network.advice
         )
-        schedule = self._schedule(source, candidates, counts)
+        schedule = self._schedule(candidates, counts)
         started = time.perf_counter()
         deadline = math.inf if schedule.seconds is None else started + schedule.seconds
         rounds = Rounds(source, options, candidates, self.device, self.progress, self._note, deadline)
-        interrupted = False
         try:
             rounds.run(schedule)
         except KeyboardInterrupt:
             interrupted = True
-            if not any(row.is_finite for row in rounds.networks):
-                raise KeyboardInterrupt("Nothing has been compared yet.") from None
         if not any(row.is_finite for row in rounds.networks):
+            if interrupted:
+                raise KeyboardInterrupt("Nothing has been compared yet.")
             hint = "Training diverged for all candidates: look for extreme values in the target."
             raise argument_error("table", "lead to finite scores", source.name, hint)
-        n_encodings, n_baselines = len(rounds.networks), len(rounds.baselines)
         self._note(
-            f"Compared {n_encodings} encodings and {n_baselines} baselines in {time.perf_counter() - started:.0f} s. "
-            f"{rounds.evidence}",
+            f"Compared {len(rounds.networks)} encodings and {len(rounds.baselines)} baselines in "
+            f"{time.perf_counter() - started:.0f} s. {rounds.evidence}",
             *(f"Warning: {banner}" for banner in rounds.banners),
         )
         return rounds, interrupted
 
-    def _final(self, source: Source, rounds: Rounds, ranking: Ranking) -> "SavedModel":
+    def _fit(self, rounds: Rounds) -> None:
         """Fit the final model on all rows, or on as many as time allows, rank it if it is an ensemble, and save it."""
-        budget, seconds, n_rows = self.options.time_budget, None, source.n_rows
-        if budget is not None:
-            # A part of the budget stays for saving the model, and for what training takes beyond its limit.
-            overhead = min(0.06 / self.availability, 0.15) * budget
-            seconds = max(self.left - report_seconds(budget, self.availability) - overhead, 0.5)
-            n_rows = max(_affordable_rows(source, ranking.encoding.scored, rounds, seconds), rounds.compared.n_rows)
-        places = _final_places(source, rounds.compared, n_rows, seed=self.options.seed)
+        source, compared, seconds = self.source, rounds.compared, self._seconds_of_model()
+        n_rows = source.n_rows
+        if seconds is not None:
+            n_rows = max(_affordable_rows(source, self.ranking.encoding.scored, rounds, seconds), compared.n_rows)
+        # A draw contains a smaller one with the same random seed, except for a row or so of each class.
+        drawn = source.draw(n_rows, seed=self.options.seed).features.index
+        places = np.union1d(drawn, compared.features.index)
         rows = most_related(source.take(places), rounds.schedule.final_share)
         began = time.perf_counter()
         # An effort plans for an idle machine: on a busy one, it plans for less time than it has.
-        planned = None if seconds is None else rounds.availability * seconds
-        estimator = self._model(source.task, str(ranking.encoding.candidate), planned)
+        estimator = self._estimator(None if seconds is None else rounds.availability * seconds)
         preparation = prepare(settings_of(estimator), rows.read, rows.labels)  # the folds are used below
         config = replace(preparation.config, time_limit=seconds)
         preparation = replace(preparation, config=config, target_name=source.target_name)
         fit = combine(preparation, train(preparation, began, Monitor(verbose=self.progress is not None)))
-        model = fitted(estimator, fit)
-        taken = time.perf_counter() - began
+        model, taken = fitted(estimator, fit), time.perf_counter() - began
         if len(places) < source.n_rows:
             self._note(
                 f"The model is trained on {len(places):,} of {source.n_rows:,} rows, drawn at random, because time is "
                 "short. Give a larger --time-budget to use them all."
             )
-        early = ", stopped early by the time limit or by Ctrl-C" if model.trained_.interrupted else ""
+        early = ", stopped early by the time limit or by Ctrl-C" if fit.trained.interrupted else ""
         self._note(f"Model: {_contents(model)}, trained on {len(places):,} rows in {taken:.0f} s{early}.")
-        gain = ""
+        ranking, gain = self.ranking, ""
         if self.options.effort != SINGLE:
-            predictions = predict_out_of_fold(model, preparation)
+            predictions = predict_out_of_fold(fit, preparation)
             if predictions is not None:
-                predictions = predictions[np.isin(places, rounds.compared.features.index)]
-            ranking, gain = self._rank_ensemble(ranking, rounds, model, predictions, seconds=taken)
-        drawn = (fit, rows) if self._has_time_for_importances(fit) else None
-        if drawn is None:
+                predictions = predictions[np.isin(places, compared.features.index)]
+            ranking, gain = self._rank_ensemble(rounds, fit, predictions, seconds=taken)
+        has_time = self._has_time_for_importances(fit)
+        if not has_time:
             fitted(model, replace(fit, held=None))
             self._note("Importances and figures of features are skipped, because so many columns would take too long.")
-        return SavedModel(model, self._save(model), gain, ranking, drawn)
+        self.model_path = self._save(model)
+        self.model, self.gain, self.ranking, self.drawn = model, gain, ranking, (fit, rows) if has_time else None
+
+    def _seconds_of_model(self) -> float | None:
+        """Return the time for the final model; the report, saving it, and what exceeds its limit have the rest."""
+        budget = self.options.time_budget
+        if budget is None:
+            return None
+        overhead = min(0.06 / self.availability, 0.15) * budget
+        return max(self.left - report_seconds(budget, self.availability) - overhead, 0.5)
+
+    def _estimator(self, seconds: float | None) -> Any:
+        """Return the final model before it is fitted."""
+        kind = TabularRegressor if self.source.task == "regression" else TabularClassifier
+        settings: dict[str, Any] = {"device": self.device, "random_state": self.options.seed}
+        if self.options.effort != SINGLE:
+            return kind(effort=self.options.effort, time_limit=seconds, **settings)
+        encoding, training = str(self.ranking.encoding.candidate), TrainingConfig(time_limit=seconds)
+        return kind(encoding, self.options.backbone, training=training, **settings)
 
     def _has_time_for_importances(self, fit: FittedModel) -> bool:
         """Return whether every column can be shuffled in the time that is left."""
@@ -366,36 +388,21 @@ class ComparisonRun:
         return (time.perf_counter() - began) * len(fit.columns) <= IMPORTANCE_SHARE * self.left
 
     def _rank_ensemble(
-        self,
-        ranking: Ranking,
-        rounds: Rounds,
-        model: Any,
-        predictions: npt.NDArray[np.float64] | None,
-        *,
-        seconds: float,
+        self, rounds: Rounds, fit: FittedModel, predictions: npt.NDArray[np.float64] | None, *, seconds: float
     ) -> tuple[Ranking, str]:
-        """Add an ensemble to the ranking by predictions out of fold of the compared rows; return what it gains too."""
-        n_networks = len(model.weights_)
+        """Return the ranking with an ensemble, by predictions out of fold of the compared rows, and what it gains."""
+        n_networks, ranking = len(fit.weights), self.ranking
         if predictions is None:
             reason = "there are too few rows, or training was stopped before every row was predicted out of fold"
             return ranking, f"The saved model is an ensemble of {n_networks} networks. Its gain is not known: {reason}."
         name = f"ensemble ({self.options.effort}, {n_networks} networks)"
-        tensors = (tensor for piece in model.trained_.pieces for tensor in piece.network.parameters())
+        tensors = (tensor for piece in fit.trained.pieces for tensor in piece.network.parameters())
         n_parameters = sum(tensor.numel() for tensor in tensors)
         row = rounds.score_ensemble(predictions, name, seconds=seconds, n_parameters=n_parameters)
         if row.is_finite:
             ranking = rounds.rank([row])
-        return ranking, explain_gain(
-            ranking, row.pooled[ranking.metric], n_networks=n_networks, n_compared=len(predictions)
-        )
-
-    def _model(self, task: str, encoding: str, seconds: float | None) -> Any:
-        """Return the final model before it is fitted; `encoding` is that of a single network."""
-        kind = TabularRegressor if task == "regression" else TabularClassifier
-        settings: dict[str, Any] = {"device": self.device, "random_state": self.options.seed}
-        if self.options.effort == SINGLE:
-            return kind(encoding, self.options.backbone, training=TrainingConfig(time_limit=seconds), **settings)
-        return kind(effort=self.options.effort, time_limit=seconds, **settings)
+        score = row.pooled[ranking.metric]
+        return ranking, explain_gain(ranking, score, n_networks=n_networks, n_compared=len(predictions))
 
     def _save(self, model: Any) -> Path | None:
         """Save the model and return its file, or None if the model cannot be saved."""
@@ -415,65 +422,45 @@ class ComparisonRun:
             return []
         return [choice for choice in choose_features(prepared, names) if choice.losses]
 
-    def _write(self, source: Source, rounds: Rounds, final: "SavedModel", warnings: list[str]) -> Path:
+    def _write(self, rounds: Rounds, warnings: list[str]) -> Path:
         """Write the page and the tables."""
-        n_features, effects, ranking = source.features.shape[1], [], final.ranking
-        if final.drawn is not None:
+        effects: list[ShownFeature] = []
+        if self.drawn is not None:
             # Figures may take most of the remaining time; the page itself needs some.
             deadline = time.perf_counter() + max(0.6 * self.left, 1.0)
-            encoding = ranking.encoding.candidate
+            encoding = self.ranking.encoding.candidate
             size = (encoding.size if isinstance(encoding, Encoding) else None) or 15
-            effects = list(feature_effects(*final.drawn, size=size, deadline=deadline))
-        n_networks = sum(len(row.epochs) for row in rounds.networks)
+            effects = list(feature_effects(*self.drawn, size=size, deadline=deadline))
+        n_features = self.source.features.shape[1]
         texts = {
             "failed": [str(row.candidate) for row in rounds.networks if not row.is_finite],
             "warnings": warnings,
-            "gain": final.gain,
+            "gain": self.gain,
             "evidence": rounds.evidence,
             "banners": rounds.banners,
-            "name": source.name,
             "numbers": [
-                (f"{source.n_rows:,}", "rows"),
+                (f"{self.source.n_rows:,}", "rows"),
                 (str(n_features), "features"),
                 (str(len(rounds.networks)), "encodings"),
                 (str(len(rounds.baselines)), "baselines"),
                 (str(sum(len(prepared.splits) for prepared in rounds.partitions)), "folds"),
-                (str(n_networks), "networks"),
+                (str(sum(len(row.epochs) for row in rounds.networks)), "networks"),
                 (f"{time.perf_counter() - self.started:.0f} s", "time"),
             ],
             "done": self.notes,
-            "interrupted": "" if final.model is not None else INTERRUPTED,
-            "code": "" if final.path is None else _command(final.path),
+            "interrupted": INTERRUPTED if self.model is None else "",
+            "code": "" if self.model_path is None else _command(self.model_path),
         }
-        page = self.out / "report.html"
+        page, choices = self.out / "report.html", self._choices(rounds)
+        deadline = time.perf_counter() + max(0.5 * self.left, 0.5)
         write_page(
-            page, ranking, effects=effects, n_features=n_features, task=source.task, target=source.target_name,
-            compared=rounds.compared, words=texts, choices=self._choices(rounds),
-            deadline=time.perf_counter() + max(0.5 * self.left, 0.5),
+            page, self.ranking, rounds.compared, effects=effects, n_features=n_features, words=texts, choices=choices,
+            deadline=deadline,
         )  # fmt: skip
-        write_text(self.out / "ranking.csv", ranking_frame(ranking).to_csv(index=False))
-        write_text(self.out / "folds.csv", fold_frame([line.scored for line in ranking.lines]).to_csv(index=False))
+        write_text(self.out / "ranking.csv", ranking_frame(self.ranking).to_csv(index=False))
+        scored = [line.scored for line in self.ranking.lines]
+        write_text(self.out / "folds.csv", fold_frame(scored).to_csv(index=False))
         return page
-
-
-@dataclass(frozen=True, eq=False)
-class SavedModel:
-    """The saved model, its file, what it gains, the ranking with it, and what its features are drawn from.
-
-    After Ctrl-C there is no model; with many columns there may be no time to draw them.
-    """
-
-    model: Any
-    path: Path | None
-    gain: str
-    ranking: Ranking
-    drawn: tuple[FittedModel, Source] | None = None
-
-
-def _final_places(source: Source, compared: Source, n_rows: int, *, seed: int) -> npt.NDArray[np.int64]:
-    """Return the rows of the final model: `n_rows` of the table, with those of the comparison among them."""
-    # A draw contains a smaller one with the same random seed, except for a row or so of each class.
-    return np.union1d(source.draw(n_rows, seed=seed).features.index, compared.features.index)
 
 
 def _contents(model: Any) -> str:

@@ -1,9 +1,10 @@
 """Cross-validation of candidates in stacks."""
 
+import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,14 +16,13 @@ from knotwork._preparation.members import PreparedTable, Split, outer_folds
 from knotwork._preparation.validation import LARGEST_SEED, draw_split
 from knotwork.compare._source import Source
 from knotwork.encoders import Encoding
-from knotwork.estimators import Preparation, ValidationConfig
+from knotwork.estimators import FittedModel, Preparation, ValidationConfig, ValidationRows
 from knotwork.nn import Backbone
 from knotwork.training import (
     METRICS,
     History,
     Member,
     Reporter,
-    Trained,
     TrainingConfig,
     TrainingTable,
     count_parameters,
@@ -32,18 +32,19 @@ from knotwork.training import (
 
 __all__ = [
     "VALIDATION_SHARE",
-    "CrossValidation",
     "Progress",
     "Scored",
-    "fold_metrics",
+    "cross_validate",
     "fold_table",
     "groups_of",
     "join_repetitions",
-    "place_rows",
+    "naive_scores",
     "predict_out_of_fold",
+    "score_outputs",
     "to_outputs",
 ]
 
+Floats = npt.NDArray[np.float64]
 Progress = Callable[[], AbstractContextManager[Reporter]]
 """Returns the progress display of one training."""
 
@@ -68,7 +69,7 @@ def fold_table(source: Source, *, folds: int, seed: int) -> PreparedTable:
     return PreparedTable.from_table(table, splits)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Scored:
     """Scores and costs of an encoding in a network, of a baseline, or of the saved ensemble.
 
@@ -83,14 +84,14 @@ class Scored:
     """
 
     candidate: Encoding | str
-    scores: Mapping[str, npt.NDArray[np.float64]]
-    prepare_seconds: float
-    train_seconds: float
+    scores: Mapping[str, Floats]
+    pooled: Mapping[str, float]
     epochs: npt.NDArray[np.int64]
     best_epochs: npt.NDArray[np.int64]
-    n_parameters: int | None
-    pooled: Mapping[str, float]
-    predictions: npt.NDArray[np.float64] | None = None
+    train_seconds: float
+    prepare_seconds: float = 0.0
+    n_parameters: int | None = None
+    predictions: Floats | None = None
     histories: tuple[History, ...] = ()
     n_stopped: tuple[int, int] = (0, 0)
     kind: str = "encoding"
@@ -112,133 +113,121 @@ def groups_of(candidates: Sequence[Encoding]) -> dict[int, list[Encoding]]:
     return groups
 
 
-@dataclass(eq=False)
-class CrossValidation:
-    """Trains and scores candidates group by group; the scores of finished groups survive an interruption."""
+def cross_validate(
+    prepared: PreparedTable,
+    candidates: Sequence[Encoding],
+    backbone: Backbone,
+    config: TrainingConfig,
+    *,
+    costs: Mapping[int, float] | None = None,
+    deadline: float = math.inf,
+    device: Any = "auto",
+    progress: Progress | None = None,
+) -> Iterator[Scored]:
+    """Train the candidates group by group until `deadline`, on the clock of ``time.perf_counter``, and yield scores.
 
-    prepared: PreparedTable
-    backbone: Backbone
-    config: TrainingConfig
-    device: Any = "auto"
-    progress: Progress | None = None
-    scored: list[Scored] = field(default_factory=list)
-
-    def run(
-        self, candidates: Sequence[Encoding], *, costs: Mapping[int, float] | None = None, deadline: float | None
-    ) -> None:
-        """Train and score candidates until `deadline`, on the clock of ``time.perf_counter``.
-
-        `costs` has the expected cost of each group of `groups_of`, in any unit; by default it grows with the size. Each
-        group gets its proportion of the time that is left, so that no group is skipped. Ctrl-C raises KeyboardInterrupt
-        after the networks trained so far have been scored.
-        """
-        groups = groups_of(candidates)
-        left = dict(costs or {size: len(group) * (10 + size) for size, group in groups.items()})
-        for size, group in groups.items():
-            members, prepare_seconds = self._members(group)
-            limit = None
-            if deadline is not None:
-                limit = max((deadline - time.perf_counter()) * left[size] / sum(left.values()), 1e-3)
-            left.pop(size, None)
-            started = time.perf_counter()
-            trained = self._train(members, limit)
-            self._score(group, members, trained, prepare_seconds)
-            # Training returns in the same way at its limit and after Ctrl-C: the clock distinguishes them.
-            if trained.interrupted and (limit is None or time.perf_counter() - started < limit):
-                raise KeyboardInterrupt
-
-    def _members(self, group: list[Encoding]) -> tuple[list[Member], npt.NDArray[np.float64]]:
-        """Fit the encodings of candidates; return their members, and the seconds of fitting, by candidate and fold."""
-        prepared = self.prepared
-        candidates = [(encoding,) * prepared.table.numbers.shape[1] for encoding in group]
-        fitted = [prepared.fit(candidates, split) for split in prepared.splits]
-        members = [
-            prepared.member(candidate, split, fits[place].blocks)
-            for place, candidate in enumerate(candidates)
-            for split, fits in zip(prepared.splits, fitted, strict=True)
-        ]
-        return members, np.array([[fits[place].seconds for fits in fitted] for place in range(len(group))])
-
-    def _train(self, members: list[Member], limit: float | None) -> Trained:
-        n_rows = max(len(split.train) + len(split.valid) for split in self.prepared.splits)
-        config = replace(self.config, batch_size=self.config.batch_size_for(n_rows), time_limit=limit)
-        with nullcontext(None) if self.progress is None else self.progress() as report:
-            return train(self.prepared.table, members, self.backbone, config, device=self.device, report=report)
-
-    def _score(
-        self, group: list[Encoding], members: list[Member], trained: Trained, seconds: npt.NDArray[np.float64]
-    ) -> None:
-        """Append the scores of the candidates of a group that completed an epoch in every fold."""
-        n_folds, table = len(self.prepared.splits), self.prepared.table
-        tests = [split.test for split in self.prepared.splits]
+    `costs` has the expected cost of each group of `groups_of`, in any unit; by default it grows with the size. Each
+    group gets its proportion of the time that is left, so that no group is skipped. Candidates without an epoch in
+    every fold have no scores. Ctrl-C raises KeyboardInterrupt after the scores of the networks trained so far.
+    """
+    splits, table = prepared.splits, prepared.table
+    groups, tests = groups_of(candidates), [split.test for split in prepared.splits]
+    n_rows = max(len(split.train) + len(split.valid) for split in splits)
+    config = replace(config, batch_size=config.batch_size_for(n_rows))
+    left = dict(costs or {size: len(group) * (10 + size) for size, group in groups.items()})
+    for size, group in groups.items():
+        members, prepare_seconds = _members(prepared, group)
+        started, share = time.perf_counter(), left[size] / sum(left.values())
+        limit = None if math.isinf(deadline) else max((deadline - started) * share, 1e-3)
+        del left[size]
+        with nullcontext(None) if progress is None else progress() as report:
+            limited = replace(config, time_limit=limit)
+            trained = train(table, members, backbone, limited, device=device, report=report)
+        taken = time.perf_counter() - started
         outputs = trained.outputs(table.numbers, table.codes, tests * len(group))
         for place, candidate in enumerate(group):
-            places = slice(place * n_folds, (place + 1) * n_folds)
-            histories = trained.histories[places]
+            places = slice(place * len(splits), (place + 1) * len(splits))
+            histories = tuple(trained.histories[places])
             if any(history.epochs == 0 for history in histories):
                 continue
-            scores, pooled = fold_metrics(table, outputs[places], tests)
-            predictions = [to_predictions(part, table.task) for part in outputs[places]]
-            self.scored.append(
-                Scored(
-                    candidate,
-                    scores,
-                    float(seconds[place].mean()),
-                    float(np.mean([history.seconds for history in histories])),
-                    np.array([history.epochs for history in histories]),
-                    np.array([history.best_epoch for history in histories]),
-                    count_parameters(table, members[places.start], self.backbone),
-                    pooled,
-                    place_rows(predictions, tests),
-                    tuple(histories),
-                    self._stopped(histories),
-                )
+            yield score_outputs(
+                prepared,
+                outputs[places],
+                candidate=candidate,
+                epochs=np.array([history.epochs for history in histories]),
+                best_epochs=np.array([history.best_epoch for history in histories]),
+                train_seconds=float(np.mean([history.seconds for history in histories])),
+                prepare_seconds=prepare_seconds[place],
+                n_parameters=count_parameters(table, members[places.start], backbone),
+                histories=histories,
+                n_stopped=_stopped(histories, config),
             )
-
-    def _stopped(self, histories: Sequence[History]) -> tuple[int, int]:
-        """Return how many networks reached the cap of epochs, and a time limit, before early stopping."""
-        patience, cap = self.config.patience, self.config.max_epochs
-        going = [history.epochs for history in histories if patience and history.epochs - history.best_epoch < patience]
-        return sum(epochs >= cap for epochs in going), sum(epochs < cap for epochs in going)
+        # Training returns in the same way at its limit and after Ctrl-C: the clock distinguishes them.
+        if trained.interrupted and (limit is None or taken < limit):
+            raise KeyboardInterrupt
 
 
-def fold_metrics(
-    table: TrainingTable, outputs: Sequence[npt.NDArray[np.float64]], tests: Sequence[npt.NDArray[np.int64]]
-) -> tuple[dict[str, npt.NDArray[np.float64]], dict[str, float]]:
-    """Return every metric of the task in each fold, and for the rows of all folds together.
+def _members(prepared: PreparedTable, group: Sequence[Encoding]) -> tuple[list[Member], list[float]]:
+    """Fit the encodings of candidates; return a member for each candidate and fold, and the mean seconds of fitting."""
+    columns = [(encoding,) * prepared.table.numbers.shape[1] for encoding in group]
+    fitted = list(zip(*(prepared.fit(columns, split) for split in prepared.splits), strict=True))
+    members = [
+        prepared.member(encodings, split, fit.blocks)
+        for encodings, fits in zip(columns, fitted, strict=True)
+        for split, fit in zip(prepared.splits, fits, strict=True)
+    ]
+    return members, [float(np.mean([fit.seconds for fit in fits])) for fits in fitted]
 
-    `outputs` has numbers of shape (n, 1) or logits of shape (n, n_classes) for the rows `tests` of each fold.
+
+def _stopped(histories: Sequence[History], config: TrainingConfig) -> tuple[int, int]:
+    """Return how many networks reached the cap of epochs, and a time limit, before early stopping."""
+    patience, cap = config.patience, config.max_epochs
+    going = [history.epochs for history in histories if patience and history.epochs - history.best_epoch < patience]
+    return sum(epochs >= cap for epochs in going), sum(epochs < cap for epochs in going)
+
+
+def score_outputs(prepared: PreparedTable, outputs: Sequence[Floats], **known: Any) -> Scored:
+    """Return the row of a candidate from its outputs for the test rows of each fold.
+
+    Outputs are as metrics take them, numbers of shape (n, 1) or logits; `known` has the other fields of `Scored`.
     """
-    folds = [_metrics(table, *pair) for pair in zip(outputs, tests, strict=True)]
-    pooled = _metrics(table, np.concatenate(outputs), np.concatenate(tests))
-    return {name: np.array([fold[name] for fold in folds]) for name in pooled}, pooled
+    task, tests = prepared.table.task, [split.test for split in prepared.splits]
+    joined, rows = np.concatenate(outputs), np.concatenate(tests)
+    folds = [_metrics(prepared.table, *pair) for pair in zip(outputs, tests, strict=True)]
+    predictions = np.empty_like(joined)
+    # A prepared table may repeat its rows for some folds.
+    predictions[rows % len(rows)] = joined if task == "regression" else softmax(joined, axis=1)
+    return Scored(
+        scores={name: np.array([fold[name] for fold in folds]) for name in folds[0]},
+        pooled=_metrics(prepared.table, joined, rows),
+        predictions=predictions[:, 0] if task == "regression" else predictions,
+        **known,
+    )
 
 
-def _metrics(table: TrainingTable, output: npt.NDArray[np.float64], rows: npt.NDArray[np.int64]) -> dict[str, float]:
+def _metrics(table: TrainingTable, output: Floats, rows: npt.NDArray[np.int64]) -> dict[str, float]:
     is_finite = bool(np.isfinite(output).all())
     scores = evaluate(table.task, torch.from_numpy(output)[None], torch.from_numpy(table.target[rows])[None])
     return {name: float(score[0]) if is_finite else np.nan for name, score in scores.items()}
 
 
-def to_predictions(outputs: npt.NDArray[np.float64], task: str) -> npt.NDArray[np.float64]:
-    """Return numbers of shape (n,), or probabilities of classes."""
-    predictions: npt.NDArray[np.float64] = outputs[:, 0] if task == "regression" else softmax(outputs, axis=1)
-    return predictions
-
-
-def to_outputs(predictions: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def to_outputs(predictions: Floats) -> Floats:
     """Return predictions as metrics take them: numbers of shape (n, 1), or logits."""
     return predictions[:, None] if predictions.ndim == 1 else np.log(np.maximum(predictions, 1e-300))
 
 
-def place_rows(
-    parts: Sequence[npt.NDArray[np.float64]], rows: Sequence[npt.NDArray[np.int64]]
-) -> npt.NDArray[np.float64]:
-    """Return predictions of folds in the order of the table; a prepared table may repeat its rows for some folds."""
-    joined, places = np.concatenate(parts), np.concatenate(rows)
-    placed = np.empty_like(joined)
-    placed[places % len(places)] = joined
-    return placed
+def naive_scores(prepared: PreparedTable) -> Floats:
+    """Return the score in each fold of a constant prediction: the mean, or the shares of the classes."""
+    table, outputs = prepared.table, []
+    for split in prepared.splits:
+        known = table.target[np.concatenate([split.train, split.valid])]
+        constant = np.array([known.mean()])
+        if table.task == "classification":
+            constant = np.log((np.bincount(known, minlength=table.n_classes) + 1) / (len(known) + table.n_classes))
+        outputs.append(np.tile(constant, (len(split.test), 1)))
+    none = np.zeros(len(outputs), dtype=np.int64)
+    row = score_outputs(prepared, outputs, candidate="naive", epochs=none, best_epochs=none, train_seconds=0.0)
+    return row.scores[TrainingConfig().metric_for(table.task).name]
 
 
 def join_repetitions(first: Scored, other: Scored) -> Scored:
@@ -255,17 +244,19 @@ def join_repetitions(first: Scored, other: Scored) -> Scored:
     )
 
 
-def predict_out_of_fold(model: Any, preparation: Preparation) -> npt.NDArray[np.float64] | None:
+def predict_out_of_fold(fit: FittedModel, preparation: Preparation) -> Floats | None:
     """Return predictions of a fitted ensemble for the rows of its table, each by networks that were not trained on it.
 
     Numbers of shape (n,) or probabilities of shape (n, n_classes); None if some fold has no network.
     """
-    n_folds, table = preparation.plan.n_folds, preparation.table
-    if n_folds == 1 or not np.isfinite(model.validation_score_):
+    n_folds = preparation.plan.n_folds
+    if n_folds == 1 or not np.isfinite(fit.score):
         return None
-    shares = model.weights_.reshape(-1, n_folds).sum(axis=1)
-    rows = [member.valid for member in preparation.members[:n_folds]]
-    outputs = model.trained_.outputs(table.numbers, table.codes, rows * len(shares))
-    predictions = [to_predictions(part, table.task) for part in outputs]
-    means = [np.tensordot(shares, np.stack(predictions[fold::n_folds]), axes=1) for fold in range(n_folds)]
-    return place_rows(means, rows)
+    shares, folds = fit.weights.reshape(-1, n_folds).sum(axis=1), preparation.members[:n_folds]
+    rows = ValidationRows.from_trained(
+        fit.trained, preparation.table, folds * len(shares), n_folds=n_folds, config=preparation.config
+    )
+    mean = rows.combined(shares).predictions
+    predictions = np.empty_like(mean)
+    predictions[np.concatenate([member.valid for member in folds])] = mean
+    return predictions[:, 0] if fit.task.name == "regression" else predictions

@@ -2,19 +2,17 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
-from knotwork._preparation.members import PreparedTable
 from knotwork.compare._scoring import Scored
 from knotwork.encoders import Encoding
 from knotwork.report import enumerate_words
 from knotwork.stats import compare_folds
 from knotwork.training import METRICS, TrainingConfig
 
-__all__ = ["HOW", "RankedRow", "Ranking", "explain_gain", "naive_scores", "rank_candidates", "significant"]
+__all__ = ["HOW", "RankedRow", "Ranking", "explain_gain", "rank_candidates", "significant"]
 
 NAIVE = {"regression": "the mean of the target", "classification": "the shares of the classes"}
 
@@ -124,20 +122,6 @@ def significant(value: float, digits: int = 4) -> str:
     return f"{value:,.{max(digits - 1 - place, 0)}f}"
 
 
-def naive_scores(prepared: PreparedTable) -> npt.NDArray[np.float64]:
-    """Return the score in each fold of a constant prediction: the mean, or the shares of the classes."""
-    table, out = prepared.table, []
-    for split in prepared.splits:
-        known = table.target[np.concatenate([split.train, split.valid])]
-        tested = table.target[split.test]
-        if table.task == "regression":
-            out.append(float(np.sqrt(np.mean((tested - known.mean()) ** 2))))
-        else:
-            shares = (np.bincount(known, minlength=table.n_classes) + 1) / (len(known) + table.n_classes)
-            out.append(float(-np.log(shares[tested]).mean()))
-    return np.array(out)
-
-
 def rank_candidates(scored: Sequence[Scored], *, task: str, naive: float, test_to_train: float) -> Ranking:
     """Rank rows that have a score in every fold, at least one of them an encoding, and recommend one.
 
@@ -155,14 +139,14 @@ def rank_candidates(scored: Sequence[Scored], *, task: str, naive: float, test_t
     metric = TrainingConfig().metric_for(task).name  # the metric of early stopping
     lines = _lines(scored, metric, test_to_train)
     encodings = [line for line in lines if line.kind == "encoding"]
-    n_folds = len(encodings[0].scored.scores[metric])
-    encoding, advice, reasons = _choose_encoding(encodings, metric=metric, n_folds=n_folds)
+    n_folds = len(scored[0].scores[metric])
+    encoding, advice, reasons = _choose_encoding(encodings, METRICS[metric].label, n_folds)
     ranking = Ranking(metric, tuple(lines), encodings[0], encoding, encoding, advice, (), naive)
     best = lines[0]
     chosen = next(line for line in (ranking.saved, encoding, best) if line.mean <= (1 + NEAR) * best.mean)
     verdict = advice if chosen is encoding else _verdict_on_model(ranking, chosen, n_folds)
     sentences = [*reasons, *_beside_baselines(ranking, chosen), *_beside_naive(ranking, task)]
-    return Ranking(metric, tuple(lines), encodings[0], encoding, chosen, verdict, tuple(sentences), naive)
+    return replace(ranking, chosen=chosen, verdict=verdict, sentences=tuple(sentences))
 
 
 def _lines(scored: Sequence[Scored], metric: str, test_to_train: float) -> list[RankedRow]:
@@ -175,43 +159,39 @@ def _lines(scored: Sequence[Scored], metric: str, test_to_train: float) -> list[
     reference = next(place for place in order if scored[place].kind == "encoding")
     result = compare_folds(table, test_to_train=test_to_train, level=1 - ALPHA, reference=reference, simultaneous=True)
     numbers = np.stack([mean, sd, result.difference, result.low, result.high, result.adjusted], axis=1)
-    return [RankedRow(scored[place], *map(float, numbers[place])) for place in order]
+    return [RankedRow(scored[place], *numbers[place].tolist()) for place in order]
 
 
-def _choose_encoding(lines: list[RankedRow], *, metric: str, n_folds: int) -> tuple[RankedRow, str, list[str]]:
+def _choose_encoding(lines: list[RankedRow], metric: str, n_folds: int) -> tuple[RankedRow, str, list[str]]:
     """Return the recommended encoding, the advice in a few words, and its reasons."""
-    best, name = lines[0], METRICS[metric].label
+    best, share = lines[0], f"{100 * NEAR:.0f} %"
     near = [line for line in lines if line is best or line.p >= ALPHA]
     good = [line for line in near if line.mean <= (1 + NEAR) * best.mean]
     chosen = min(good, key=lambda line: line.cost)
     take = f"take {chosen.candidate}"
     first = (
-        f"{best.candidate} is the encoding with the best mean {name}, {significant(best.mean)} over {n_folds} folds."
+        f"{best.candidate} is the encoding with the best mean {metric}, {significant(best.mean)} over {n_folds} folds."
     )
     if len(lines) == 1:
         return chosen, take, [first, "It is the only candidate."]
     if len(near) == 1:
-        return chosen, f"{take}: significantly better than all other encodings", [
-            first, "All other encodings are significantly worse."
-        ]  # fmt: skip
-    others = enumerate_words([str(line.candidate) for line in near if line is not best])
+        reasons = [first, "All other encodings are significantly worse."]
+        return chosen, f"{take}: significantly better than all other encodings", reasons
+    others = enumerate_words([str(line.candidate) for line in near[1:]])
     alike = "the encodings" if len(near) == len(lines) else f"{best.candidate} and {others}"
-    reasons = [
-        first,
-        f"No difference between {alike} is proven by {n_folds} folds, which does not mean that they are equal.",
-    ]
+    doubt = f"No difference between {alike} is proven by {n_folds} folds, which does not mean that they are equal."
     if len(good) == 1:
-        lead = 100 * (near[1].mean / best.mean - 1)
-        reasons.append(
-            f"Its lead of {lead:.2f} % is not proven, but no other encoding is within {100 * NEAR:.0f} % of it. More "
-            "folds or rows (a larger --time-budget) may decide."
+        lead = (
+            f"Its lead of {100 * (near[1].mean / best.mean - 1):.2f} % is not proven, but no other encoding is within "
+            f"{share} of it. More folds or rows (a larger --time-budget) may decide."
         )
-        return chosen, f"{take}: the best mean, though not proven by {n_folds} folds", reasons
-    reasons.append(
-        f"Of the encodings within {100 * NEAR:.0f} % of the best mean, {chosen.candidate} is the cheapest: "
+        return chosen, f"{take}: the best mean, though not proven by {n_folds} folds", [first, doubt, lead]
+    cheapest = (
+        f"Of the encodings within {share} of the best mean, {chosen.candidate} is the cheapest: "
         f"{chosen.scored.n_parameters:,} parameters, {chosen.seconds:.1f} s for a network."
     )
-    return chosen, f"{take}, the cheapest within {100 * NEAR:.0f} % of the best: no difference is proven", reasons
+    advice = f"{take}, the cheapest within {share} of the best: no difference is proven"
+    return chosen, advice, [first, doubt, cheapest]
 
 
 def _verdict_on_model(ranking: Ranking, chosen: RankedRow, n_folds: int) -> str:
@@ -233,25 +213,17 @@ def _beside_baselines(ranking: Ranking, chosen: RankedRow) -> list[str]:
     if best is None:
         return []
     model = f"the saved {saved.candidate}" if saved.kind == "ensemble" else f"a network with {saved.candidate}"
+    name = str(best.candidate)
+    better = f"{name[0].upper()}{name[1:]} is better than {model} by {_percent(best.mean, saved.mean)}"
     if chosen is best:
         return [
-            f"{_capital(best)} is better than {model} by {_percent(best.mean, saved.mean)} and is trained in "
-            f"{best.seconds:.1f} s: take it, or give the networks more time (--time-budget, --effort best). The model "
-            "that was saved is a network: fit the baseline by its own library."
+            f"{better} and is trained in {best.seconds:.1f} s: take it, or give the networks more time (--time-budget, "
+            "--effort best). The model that was saved is a network: fit the baseline by its own library."
         ]
     if best.mean < saved.mean:
-        return [
-            f"{_capital(best)} is better than {model} by {_percent(best.mean, saved.mean)}, and is trained in "
-            f"{best.seconds:.1f} s: take it if speed or simplicity matters."
-        ]
-    rows = [line for line in ranking.lines if line.is_baseline]
-    scores = enumerate_words([f"{line.candidate} {significant(line.mean)}" for line in rows])
-    return [f"Baselines on the same folds: {scores}; {model} has {significant(saved.mean)}."]
-
-
-def _capital(line: RankedRow) -> str:
-    name = str(line.candidate)
-    return f"{name[0].upper()}{name[1:]}"
+        return [f"{better}, and is trained in {best.seconds:.1f} s: take it if speed or simplicity matters."]
+    scores = [f"{line.candidate} {significant(line.mean)}" for line in ranking.lines if line.is_baseline]
+    return [f"Baselines on the same folds: {enumerate_words(scores)}; {model} has {significant(saved.mean)}."]
 
 
 def _percent(score: float, other: float) -> str:
@@ -275,27 +247,15 @@ def _beside_naive(ranking: Ranking, task: str) -> list[str]:
 def explain_gain(ranking: Ranking, score: float, *, n_networks: int, n_compared: int) -> str:
     """Return sentences on what an ensemble gains over a single network with the recommended encoding.
 
-    Parameters
-    ----------
-    ranking : Ranking
-        The recommendation, with the score of the single network.
-    score : float
-        The score of the ensemble for the rows of the comparison, by the metric of the ranking.
-    n_networks : int
-        Number of networks of the ensemble.
-    n_compared : int
-        Number of rows of the comparison.
+    `score` is that of the ensemble for the `n_compared` rows of the comparison, by the metric of the ranking.
     """
     single, name = ranking.encoding.scored.pooled[ranking.metric], ranking.metric_name
     change = 100 * (score / single - 1) if single > 0 else 0.0
     amount = f"{abs(change):.1f} % {'less' if change <= 0 else 'more'} than"
-    sentences = [
+    return (
         f"The saved model is an ensemble of {n_networks} networks: {name} {significant(score)} out of fold, {amount} "
-        f"the {significant(single)} of a single network with {ranking.encoding.candidate}.",
-        f"Both scores are over the same {n_compared:,} rows, each predicted by networks that were not trained on it.",
-        "The score of the ensemble is a little too good: the same rows decided when its training stopped, and the "
-        "weights of its networks.",
-    ]
-    if change > 0:
-        sentences.append("To save the single network instead, use --effort single.")
-    return " ".join(sentences)
+        f"the {significant(single)} of a single network with {ranking.encoding.candidate}. Both scores are over the "
+        f"same {n_compared:,} rows, each predicted by networks that were not trained on it. The score of the ensemble "
+        "is a little too good: the same rows decided when its training stopped, and the weights of its networks."
+        f"{' To save the single network instead, use --effort single.' if change > 0 else ''}"
+    )

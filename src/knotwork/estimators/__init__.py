@@ -4,6 +4,7 @@ from knotwork._checks import check_part
 
 check_part(__name__)
 from knotwork.estimators._base import fitted, settings_of
+from knotwork.estimators._combination import ValidationRows
 from knotwork.estimators._configs import ColumnConfig, ValidationConfig
 from knotwork.estimators._estimators import TabularClassifier, TabularRegressor
 from knotwork.estimators._model import FittedModel
