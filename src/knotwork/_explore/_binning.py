@@ -8,7 +8,7 @@ import numpy.typing as npt
 from knotwork.basis import FloatArray, binary_unit
 from knotwork.knots import Column
 
-__all__ = ["MISSING", "BinnedColumn", "draw_split"]
+__all__ = ["MISSING", "BinnedColumn", "as_shares", "draw_split"]
 
 MISSING = 255
 """The code of a missing value."""
@@ -53,45 +53,44 @@ class BinnedColumn:
         Group of each row; `MISSING` for a missing value.
     n_training : int
         Number of training rows, which come first.
-    bars : ndarray of shape (n_bars,)
-        Number of training rows in bars of equal width, or with each distinct value if there are few.
-    bar_edge, bar_width : float
-        Left edge of the first bar and width of all, as shares of the domain.
     """
 
     column: Column
     centres: FloatArray
     codes: npt.NDArray[np.uint8]
     n_training: int
-    bars: npt.NDArray[np.intp]
-    bar_edge: float = 0.0
-    bar_width: float = 1.0
 
     @classmethod
     def from_values(cls, values: FloatArray, n_training: int) -> "BinnedColumn":
         """Group the values of a column, training rows first; NaN are missing."""
         column = Column.from_values(values[:n_training])
         if not len(column.distinct):
-            codes = np.full(len(values), MISSING, dtype=np.uint8)
-            return cls(column, np.empty(0), codes, n_training, np.zeros(1, dtype=np.intp))
-        distinct = _scaled(column.distinct, column.domain)
+            return cls(column, np.empty(0), np.full(len(values), MISSING, dtype=np.uint8), n_training)
+        distinct = as_shares(column.distinct, column.domain)
         groups = _groups(column.weights)
-        totals = np.bincount(groups, column.weights)
-        centres = np.bincount(groups, column.weights * distinct) / totals
+        centres = np.bincount(groups, column.weights * distinct) / np.bincount(groups, column.weights)
         last = np.flatnonzero(np.append(np.diff(groups), 1))  # of each group, its largest distinct value
         # A held-out value between two groups belongs to the nearer of their neighbouring values.
         edges = 0.5 * distinct[last[:-1]] + 0.5 * distinct[last[:-1] + 1]
-        scaled = _scaled(values, column.domain)
-        codes = np.where(np.isnan(values), MISSING, np.searchsorted(edges, scaled, side="left")).astype(np.uint8)
-        if len(distinct) <= N_BARS:
-            return cls(column, centres, codes, n_training, column.weights.astype(np.intp))
-        edge, width, n_bars = _bar_grid(distinct)
-        bars = np.histogram(distinct, n_bars, (edge, edge + n_bars * width), weights=column.weights)[0]
-        return cls(column, centres, codes, n_training, bars.astype(np.intp), edge, width)
+        codes = np.searchsorted(edges, as_shares(values, column.domain), side="left")
+        return cls(column, centres, np.where(np.isnan(values), MISSING, codes).astype(np.uint8), n_training)
 
-    def scaled(self, values: FloatArray) -> FloatArray:
-        """Return values in the units of the column as shares of its domain."""
-        return _scaled(values, self.column.domain)
+    @property
+    def counts(self) -> npt.NDArray[np.intp]:
+        """Number of training rows in each group."""
+        return np.bincount(self.codes[: self.n_training], minlength=MISSING + 1)[: len(self.centres)]
+
+    def bars(self) -> tuple[npt.NDArray[np.intp], float, float]:
+        """Return the training rows in bars of equal width, or with each distinct value if there are few.
+
+        Left edge of the first bar and width of all follow, as shares of the domain.
+        """
+        if len(self.column.distinct) <= N_BARS:
+            return self.column.weights.astype(np.intp), 0.0, 1.0
+        distinct = as_shares(self.column.distinct, self.column.domain)
+        edge, width, n_bars = _bar_grid(distinct)
+        bars = np.histogram(distinct, n_bars, (edge, edge + n_bars * width), weights=self.column.weights)[0]
+        return bars.astype(np.intp), edge, width
 
     def importance(self, target: FloatArray) -> float:
         """Return the share of the target's variance on held-out rows that means of groups of training rows explain.
@@ -101,7 +100,7 @@ class BinnedColumn:
         target : ndarray of shape (n_training + n_held_out, n_outputs)
             The target; the variances of several outputs are added.
         """
-        groups = np.append(_groups(np.bincount(self._training_codes, minlength=len(self.centres)), N_COARSE), -1)
+        groups = np.append(_groups(self.counts, N_COARSE), -1)
         coarse = groups[np.minimum(self.codes, len(groups) - 1)] + 1  # missing values are a group
         training, held_out = target[: self.n_training], target[self.n_training :]
         total = ((held_out - training.mean(axis=0)) ** 2).sum() if len(held_out) else 0.0
@@ -115,19 +114,8 @@ class BinnedColumn:
             error += float(((test - (sums / (counts + 1.0))[coarse[self.n_training :]]) ** 2).sum())
         return max(0.0, 1.0 - error / float(total))
 
-    @property
-    def _training_codes(self) -> npt.NDArray[np.uint8]:
-        codes: npt.NDArray[np.uint8] = self.codes[: self.n_training]
-        present: npt.NDArray[np.uint8] = codes[codes != MISSING]
-        return present
 
-    @property
-    def training_counts(self) -> FloatArray:
-        """Number of training rows in each group."""
-        return np.bincount(self._training_codes, minlength=len(self.centres)).astype(np.float64)
-
-
-def _scaled(values: FloatArray, domain: tuple[float, float]) -> FloatArray:
+def as_shares(values: FloatArray, domain: tuple[float, float]) -> FloatArray:
     """Return values clipped to the domain as shares of it."""
     unit, (low, high) = binary_unit(*domain), domain
     inside = np.clip(values, low, high)

@@ -76,10 +76,9 @@ def _stack_rows(columns: Sequence[BinnedColumn], target: FloatArray) -> Mapping[
     y = np.zeros((len(columns), n_groups, target.shape[1]))
     for index, column in enumerate(columns):
         n, codes = len(column.centres), column.codes[: column.n_training]
-        counts = column.training_counts
-        x[:n, index], weights[index, :n, 0] = column.centres, counts
+        x[:n, index], weights[index, :n, 0] = column.centres, column.counts
         for output, values in enumerate(target.T):
-            y[index, :n, output] = np.bincount(codes, values, minlength=256)[:n] / np.maximum(counts, 1.0)
+            y[index, :n, output] = np.bincount(codes, values, minlength=256)[:n] / np.maximum(column.counts, 1)
     return {
         name: torch.tensor(value, dtype=torch.float32) for name, value in (("x", x), ("weights", weights), ("y", y))
     }

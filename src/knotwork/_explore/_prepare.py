@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from knotwork._checks import argument_error, check_choice, listed
-from knotwork._explore._binning import BinnedColumn, draw_split
+from knotwork._explore._binning import BinnedColumn, as_shares, draw_split
 from knotwork._preparation.columns import Columns, Role
 from knotwork._preparation.targets import Labels, check_target
 from knotwork.basis import FAMILIES, FloatArray
@@ -19,6 +19,7 @@ from knotwork.errors import ColumnError, MissingPackageError
 from knotwork.knots import (
     PLACEMENTS,
     TASKS,
+    Column,
     Target,
     TreePlacement,
     complete,
@@ -93,17 +94,17 @@ def prepare(
 ) -> dict[str, Any]:
     """Return what the page needs, as what ``json.dumps`` takes; parameters as in `explore`."""
     learned, table = Columns.learn(X)
+    names = learned.numerical_names
     outcome = _Outcome.from_values(y, task)
     n_rows = len(outcome.values)
     if n_rows != len(table.numbers):
         raise argument_error("y", f"have as many values as X has rows, {len(table.numbers)}", n_rows)
     if n_rows < FEWEST_ROWS:
         raise ColumnError(f"X has {n_rows} rows, and the page needs at least {FEWEST_ROWS}. Add rows.")
-    if not learned.numerical_names:
+    if not names:
         raise ColumnError("X has no numerical column, and only these have knots. Add one, or convert text to numbers.")
     training, held_out = draw_split(n_rows, seed)
     rows = np.concatenate([training, held_out])
-    names = learned.numerical_names
     chosen = _check_columns(columns, names)
     binned = {index: BinnedColumn.from_values(table.numbers[rows, index], len(training)) for index in chosen}
     order, left_out = _rank(binned, outcome.outputs[rows])
@@ -111,6 +112,9 @@ def prepare(
     kept = [binned[index] for index, _ in order]
     knots, unavailable = _place(kept, target)
     paths, why_not = _learn(kept, outcome.outputs[training])
+    target_rows = {"values": _text(outcome.outputs[rows, 0], np.float32)}
+    if outcome.classes:
+        target_rows = {"codes": _text(outcome.values[rows], np.uint8)}
     described = [
         _describe(binned[index], names[index], importance, knots[place], paths[place])
         for place, (index, importance) in enumerate(order)
@@ -118,7 +122,7 @@ def prepare(
     return {
         "task": outcome.task,
         "classes": [str(label) for label in outcome.classes],
-        "target": {"centre": outcome.centre, "scale": outcome.scale, **_target_rows(outcome, rows)},
+        "target": {"centre": outcome.centre, "scale": outcome.scale, **target_rows},
         "rows": {"all": n_rows, "training": len(training), "heldOut": len(held_out)},
         "columns": described,
         "others": _others(learned, [names[index] for index in left_out], binned, names, chosen),
@@ -157,37 +161,31 @@ def _place(columns: Sequence[BinnedColumn], target: Target) -> tuple[list[dict[s
             if is_slow and place >= MOST_SLOW:
                 break
             try:
-                placed[place][name] = _knots(name, column, target)
+                placed[place][name] = _knots(name, column.column, target)
             except MissingPackageError as error:
                 unavailable[name] = str(error)
                 break
     for column, knots in zip(columns, placed, strict=True):
-        knots["ple/cart"] = [_tree_bins(column, target, size) for size in sorted(SIZES)]
+        # The default tree of piecewise-linear encoding differs from the placement 'cart'.
+        trees: list[Any] = [PiecewiseLinearEncoder(size=n).fit_column(column.column, target) for n in sorted(SIZES)]
+        knots["ple/cart"] = [tree.basis.knots for tree in trees]
     return placed, unavailable
 
 
-def _knots(name: str, column: BinnedColumn, target: Target) -> list[FloatArray]:
+def _knots(name: str, column: Column, target: Target) -> list[FloatArray]:
     """Return the knots of a placement for every number of knots that the page may ask for."""
     placement: Any = PLACEMENTS[name]
     if not isinstance(placement, TreePlacement):
-        return [column.scaled(placement(column.column, n_knots, target)) for n_knots in _counts()]
-    thresholds, gains = placement.thresholds(column.column, target, 0)  # they do not depend on the number of knots
-    chosen = [select_spaced(thresholds, gains, column.column, n_knots, placement.min_spacing) for n_knots in _counts()]
-    return [
-        column.scaled(complete(knots, column.column, n_knots)) for knots, n_knots in zip(chosen, _counts(), strict=True)
-    ]
+        return [placement(column, n_knots, target) for n_knots in _counts()]
+    splits = placement.thresholds(column, target, 0)  # they do not depend on the number of knots
+    chosen = {n_knots: select_spaced(*splits, column, n_knots, placement.min_spacing) for n_knots in _counts()}
+    return [complete(knots, column, n_knots) for n_knots, knots in chosen.items()]
 
 
 def _counts() -> list[int]:
     """Return the numbers of knots of all families, sizes and degrees, ascending."""
     smallest = {FAMILIES[name].smallest_size(degree) for name in FAMILY_NAMES for degree in DEGREES}
     return sorted({size - functions for size in SIZES for functions in smallest})
-
-
-def _tree_bins(column: BinnedColumn, target: Target, size: int) -> FloatArray:
-    """Return the edges of piecewise-linear encoding by its default tree, which differs from the placement 'cart'."""
-    block: Any = PiecewiseLinearEncoder(size=size).fit_column(column.column, target)
-    return column.scaled(block.basis.knots)
 
 
 def _learn(columns: Sequence[BinnedColumn], outputs: FloatArray) -> tuple[list[dict[str, Any]], str]:
@@ -207,19 +205,21 @@ def _describe(
     column: BinnedColumn, name: Any, importance: float, knots: dict[str, Any], paths: dict[str, Any]
 ) -> dict[str, Any]:
     """Return a column as what ``json.dumps`` takes; arrays become text."""
+    domain, (bars, edge, width) = column.column.domain, column.bars()
+    shares = {name: [as_shares(values, domain) for values in lists] for name, lists in knots.items()}
     return {
         "name": str(name),
         "key": name,
         "importance": round(importance, 4),
-        "domain": list(column.column.domain),
+        "domain": list(domain),
         "whole": bool(np.all(column.column.distinct == np.rint(column.column.distinct))),
-        "bars": column.bars.tolist(),
-        "barGrid": [column.bar_edge, column.bar_width],
+        "bars": bars.tolist(),
+        "barGrid": [edge, width],
         "centres": _text(column.centres, np.float64),
         "codes": _text(column.codes, np.uint8),
         "knots": {
             each: {"counts": [len(values) for values in lists], "values": _text(np.concatenate(lists), np.float64)}
-            for each, lists in knots.items()
+            for each, lists in shares.items()
         },
         # Two bytes a knot: a path is for the eye, and its last step is exact to 0.002 % of the domain.
         "paths": {
@@ -227,12 +227,6 @@ def _describe(
             for each, steps in paths.items()
         },
     }
-
-
-def _target_rows(outcome: _Outcome, rows: npt.NDArray[np.intp]) -> dict[str, str]:
-    if outcome.classes:
-        return {"codes": _text(outcome.values[rows], np.uint8)}
-    return {"values": _text(outcome.outputs[rows, 0], np.float32)}
 
 
 def _text(values: npt.NDArray[Any], dtype: type) -> str:
@@ -267,13 +261,8 @@ def _choices(unavailable: dict[str, str]) -> dict[str, Any]:
     }
     return {
         "families": [
-            {
-                "name": name,
-                "label": FAMILIES[name].label,
-                "short": FAMILIES[name].short,
-                "hasDegree": FAMILIES[name].has_degree,
-            }
-            for name in FAMILY_NAMES
+            {"name": name, "label": family.label, "short": family.short, "hasDegree": family.has_degree}
+            for name, family in ((name, FAMILIES[name]) for name in FAMILY_NAMES)
         ],
         "placements": [
             {"name": name, "label": placement_traits(name).label, "unavailable": unavailable.get(name, "")}
