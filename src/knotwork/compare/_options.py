@@ -1,9 +1,9 @@
 """The options of a comparison, and the encodings that it compares."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any
 
 from knotwork._checks import argument_error, check_choice, check_int, type_error
 from knotwork._recommend import recommend
@@ -92,21 +92,18 @@ class CompareOptions:
                 raise type_error(name, "be a list", value, f"Pass [{value!r}].")
             if value is not None:
                 object.__setattr__(self, name, tuple(value))
-        _check_budget(self.time_budget)
+        if self.time_budget is not None:
+            if isinstance(self.time_budget, bool) or not isinstance(self.time_budget, Real):
+                raise type_error("time_budget", "be a number of seconds", self.time_budget)
+            if not 0 < float(self.time_budget) < math.inf:
+                raise argument_error(
+                    "time_budget", "be larger than 0 seconds", self.time_budget, "None means no limit."
+                )
 
     @property
     def network(self) -> Backbone:
         """The configuration of the backbone, with the defaults of the estimators."""
         return make_backbone(self.backbone)
-
-
-def _check_budget(value: Any) -> None:
-    if value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise type_error("time_budget", "be a number of seconds", value)
-    if not 0 < float(value) < float("inf"):
-        raise argument_error("time_budget", "be larger than 0 seconds", value, "None means no limit.")
 
 
 def read_sizes(text: str | None) -> tuple[int, ...] | None:

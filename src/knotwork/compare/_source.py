@@ -74,10 +74,8 @@ class Source:
 
     def places(self, n_rows: int, *, seed: int) -> npt.NDArray[np.int64]:
         """Return the places of random rows, as of `draw`."""
-        if n_rows >= self.n_rows:
-            return np.arange(self.n_rows)
-        codes = self.target if self.task == "classification" else None
-        return draw_rows(self.n_rows, n_rows, labels=codes, seed=seed)
+        labels = self.target if self.task == "classification" else None
+        return draw_rows(self.n_rows, min(n_rows, self.n_rows), labels=labels, seed=seed)
 
     def take(self, rows: npt.NDArray[np.int64]) -> "Source":
         """Return some rows; `classes` stays complete, so that codes mean the same in the sample."""
@@ -102,38 +100,36 @@ def read_source(
     """Read a file, infer its task unless `task` is given, and drop rows whose target is missing."""
     if task is not None:
         check_choice(task, "task", TASKS)
-    (frame, notes), name = read_frame(path, text), Path(path)
-    check_columns(frame, [target], "target", name)
-    check_columns(frame, drop, "drop", name)
+    (frame, notes), file = read_frame(path, text), Path(path)
+    check_columns(frame, [target], "target", file)
+    check_columns(frame, drop, "drop", file)
     if target in drop:
         raise argument_error("drop", "not name the target", target)
-    features = frame.drop(columns=[target, *drop])
-    if features.shape[1] == 0:
-        raise ColumnError(f"{name.name} has no column except the target {target!r}. Add at least one feature.")
+    if frame.shape[1] == 1 + len(set(drop)):
+        raise ColumnError(f"{file.name} has no column except the target {target!r}. Add at least one feature.")
     known = frame[target].notna().to_numpy()
     if not known.all():
         notes.append(f"{(~known).sum():,} of {len(frame):,} rows are dropped: their target is missing.")
-        features, frame = features[known], frame[known]
-    _check_count(len(frame), name.name, not known.all())
+        frame = frame[known]
+    if len(frame) < FEWEST_ROWS:
+        rows = "1 row" if len(frame) == 1 else f"{len(frame)} rows"
+        raise ColumnError(
+            f"{file.name} has {rows}{'' if known.all() else ' with a known target'}, and a comparison needs at least "
+            f"{FEWEST_ROWS}: with fewer rows, the best of several encodings is the luckiest. Collect more rows, or fit "
+            "one model without a comparison: knotwork.TabularRegressor or TabularClassifier, whose encoding='auto' is "
+            "the recommended one."
+        )
     labels = target_labels(frame[target], had_missing=not known.all())
     inferred = task or infer_task(labels)
     reason = _reason(labels, inferred, given=task is not None)
     values, classes = _read_target(labels, inferred, target)
-    notes += _rare_classes(values, classes)
-    features = features.reset_index(drop=True)
+    counts = np.bincount(values, minlength=len(classes)) if classes else np.empty(0)
+    rare = [classes[code] for code in np.flatnonzero(counts < RARE)]
+    if rare:
+        notes.append(f"Classes with fewer than {RARE} rows, too few to evaluate: {listed(rare, most=5)}.")
+    features = frame.drop(columns=[target, *drop]).reset_index(drop=True)
     read = Columns.learn(features)
-    return Source(name.name, features, read, labels, values, target, inferred, classes, reason, tuple(notes))
-
-
-def _check_count(n_rows: int, name: str, after_dropping: bool) -> None:
-    if n_rows < FEWEST_ROWS:
-        count = "1 row" if n_rows == 1 else f"{n_rows} rows"
-        known = " with a known target" if after_dropping else ""
-        raise ColumnError(
-            f"{name} has {count}{known}, and a comparison needs at least {FEWEST_ROWS}: with fewer rows, the best of "
-            "several encodings is the luckiest. Collect more rows, or fit one model without a comparison: "
-            "knotwork.TabularRegressor or TabularClassifier, whose encoding='auto' is the recommended one."
-        )
+    return Source(file.name, features, read, labels, values, target, inferred, classes, reason, tuple(notes))
 
 
 def _read_target(labels: npt.NDArray[Any], task: str, name: str) -> tuple[npt.NDArray[Any], tuple[Any, ...]]:
@@ -167,15 +163,7 @@ def _reason(labels: npt.NDArray[Any], task: str, *, given: bool) -> str:
             f"Task: regression, because the target has {n_values:,} different numbers. "
             "If they are classes, use --task classification."
         )
-    kind = "whole numbers" if labels.dtype.kind in "iu" else "booleans" if labels.dtype.kind == "b" else "labels"
+    kinds = {"i": "whole numbers", "u": "whole numbers", "b": "booleans"}
+    kind = kinds.get(labels.dtype.kind, "labels")
     advice = " If they are amounts, use --task regression." if kind == "whole numbers" else ""
     return f"Task: classification, because the target has {n_values:,} different {kind}.{advice}"
-
-
-def _rare_classes(codes: npt.NDArray[Any], classes: tuple[Any, ...]) -> list[str]:
-    """Return a sentence that names the classes with too few rows to evaluate; none for regression."""
-    counts = np.bincount(codes, minlength=len(classes)) if classes else np.empty(0)
-    rare = [classes[code] for code in np.flatnonzero(counts < RARE)]
-    if not rare:
-        return []
-    return [f"Classes with fewer than {RARE} rows, too few to evaluate: {listed(rare, most=5)}."]
