@@ -31,21 +31,9 @@ def learn_paths(
 ) -> list[Paths]:  # fmt: skip
     """Learn the knots of each column alone, from equal distances, for each family and size.
 
-    Parameters
-    ----------
-    columns : sequence of BinnedColumn
-        The columns; all are trained at once, each with a loss of its own.
-    target : ndarray of shape (n_training, n_outputs)
-        The target of the training rows, of mean 0.
-    sizes, families
-        Sizes and families, the most wanted first.
-    seconds : float
-        No further family or size is begun when this time of computing is over.
-
-    Returns
-    -------
-    list of dict
-        For each column the knots on the domain scaled to [0, 1], of shape (n_kept, K), by family and size.
+    `target` has the shape (n_training, n_outputs) and mean 0. The most wanted sizes and families come first: none is
+    begun after so many `seconds` of computing. Knots are on the domain scaled to [0, 1], of shape (n_kept, K), by
+    family and size.
 
     Notes
     -----

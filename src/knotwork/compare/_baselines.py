@@ -110,19 +110,10 @@ class FoldResult:
 
 @dataclass(frozen=True)
 class Baseline:
-    """A model that networks are compared with.
+    """A model that networks are compared with, ``"linear"`` or ``"boosting"`` by its `kind`; it needs a `package`.
 
-    Parameters
-    ----------
-    name : str
-        Its name in the ranking.
-    kind : {"linear", "boosting"}
-        What it is.
-    fit : callable
-        Trains on a fold until a deadline, a time of ``time.perf_counter`` or infinite; the third argument is the
-        result of the fold before, None for the first.
-    package : str
-        The package that it needs.
+    `fit` trains on a fold until a deadline, a time of ``time.perf_counter`` or infinite; its third argument is the
+    result of the fold before, None for the first.
     """
 
     name: str

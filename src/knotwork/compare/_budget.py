@@ -268,26 +268,10 @@ def make_schedule(
     are dropped, then more rows, folds, epochs, and finally columns. Folds come late, because without them nothing is
     significant. Methods, sizes and folds given by the user are kept.
 
-    Parameters
-    ----------
-    speed : Speed
-        The measured speed.
-    candidates : sequence of Encoding
-        All candidates, the most promising first.
-    counts : sequence of int
-        Numbers of candidates to try, the largest first.
-    n_rows : int
-        Rows of the table.
-    folds : int or None
-        Folds given by the user; None to choose.
-    budget, left : float
-        The time budget in seconds, and the part of it that is left.
-    final : float, optional
-        Seconds of the final model; by default those of the slowest candidate.
-    availability : float, default=1.0
-        Part of a processor that the program has, by which the time of the report is planned.
-    n_columns : int, default=1
-        Columns of the table, of which wide tables are compared with fewer.
+    `candidates` are all, the most promising first, and `counts` how many to try, the largest first. `folds` are those
+    given by the user. Of `budget` seconds, `left` are left; `final` are those of the final model, by default those of
+    the slowest candidate. The program has the part `availability` of a processor, by which the time of the report is
+    planned. A table of many columns is compared with fewer.
     """
     report = report_seconds(budget, availability)
     usable = max((1 - MARGIN) * left - report, 0.1)

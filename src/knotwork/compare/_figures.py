@@ -14,6 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
+from sklearn.metrics import confusion_matrix
 
 from knotwork.compare._effects import MODEL_KNOTS, FeaturePair, ShownFeature, ordered_categories
 from knotwork.compare._verdict import RankedRow, Ranking, significant
@@ -29,8 +30,8 @@ Floats = npt.NDArray[np.float64]
 WIDE = 7.2
 """Width in inches of the ranking on wide screens."""
 
-N_BINS, N_BANDS = 10, 10
-"""Bins of probabilities, and bands of a feature for residuals, each with about the same number of rows."""
+N_BANDS = 10
+"""Bands of probabilities, and of a feature for residuals, each with about the same number of rows."""
 
 MOST_BANDS, MOST_CLASSES, MOST_TICKS = 12, 8, 7
 TAIL = 0.005
@@ -121,29 +122,22 @@ def _draw_ranking(ranking: Ranking, width: float) -> Figure:
     unit = 100 / ranking.reference.mean if ranking.reference.mean > 0 else 1.0
     left, right = _ranking_limits(lines, unit)
     for place, line in enumerate(lines):
-        _draw_line(axes, line, place, ends=(left, right), unit=unit, filled=line is ranking.chosen)
+        colour, is_filled = method_colour(str(line.candidate), LIGHT), line is ranking.chosen
+        low, middle, high = unit * line.low, unit * line.difference, unit * line.high
+        axes.plot([max(low, left), min(high, right)], [place, place], color=colour, linewidth=1.6)
+        for end, marker, is_cut in ((left, "<", low < left), (right, ">", high > right)):
+            if is_cut:
+                axes.plot([end], [place], marker, color=colour, markersize=6, clip_on=False, gid=f"cut-{place}")
+        axes.plot(
+            [middle], [place], "s" if line.is_baseline else "o", color=colour, markersize=6,
+            markerfacecolor=colour if is_filled else LIGHT.background, gid=f"dot-{place}",
+        )  # fmt: skip
     axes.set_xlim(left, right)
     axes.xaxis.set_major_locator(MaxNLocator(6))
     axes.xaxis.set_major_formatter(FuncFormatter(tick_text))
     label = f"% above the {ranking.metric_name} of {short(str(ranking.reference.candidate), 20)}"
     axes.set_xlabel(label if width > PHONE else "% above the best encoding", fontsize=9)
     return figure
-
-
-def _draw_line(
-    axes: Axes, line: RankedRow, place: int, *, ends: tuple[float, float], unit: float, filled: bool
-) -> None:
-    """Draw a row of the ranking; an interval that leaves the axes ends in an arrow."""
-    colour = method_colour(str(line.candidate), LIGHT)
-    low, high = unit * line.low, unit * line.high
-    axes.plot([max(low, ends[0]), min(high, ends[1])], [place, place], color=colour, linewidth=1.6)
-    for end, marker, is_cut in ((ends[0], "<", low < ends[0]), (ends[1], ">", high > ends[1])):
-        if is_cut:
-            axes.plot([end], [place], marker, color=colour, markersize=6, clip_on=False, gid=f"cut-{place}")
-    axes.plot(
-        [unit * line.difference], [place], "s" if line.is_baseline else "o", color=colour, markersize=6,
-        markerfacecolor=colour if filled else LIGHT.background, gid=f"dot-{place}",
-    )  # fmt: skip
 
 
 def _ranking_limits(lines: Sequence[RankedRow], unit: float) -> tuple[float, float]:
@@ -207,9 +201,7 @@ def predicted_picture(actual: Floats, predicted: Floats, *, target: str, model: 
     cells = axes.hexbin(actual, predicted, gridsize=22, extent=(*ends, *ends), mincnt=1, linewidths=0.1)
     counts = np.asarray(cells.get_array(), dtype=float)
     shares = np.clip(0.2 + 0.8 * np.log(counts) / max(np.log(counts.max(initial=1.0)), 1.0), 0.0, 1.0)  # 1 + 2e-16
-    cells.set_array(None)
-    cells.set_facecolor([to_rgba(LIGHT.blue, share) for share in shares.tolist()])
-    cells.set_edgecolor("none")
+    cells.set(array=None, facecolor=[to_rgba(LIGHT.blue, share) for share in shares.tolist()], edgecolor="none")
     axes.plot(ends, ends, color=LIGHT.red, linewidth=1.2, linestyle="--")
     axes.set(xlim=ends, ylim=ends)
     axes.set_aspect("equal")
@@ -232,13 +224,11 @@ def confusion_picture(
     place[kept] = np.arange(len(kept))
     if len(classes) > len(kept):
         labels.append("other")
-    counts = np.zeros((len(labels), len(labels)))
-    np.add.at(counts, (place[actual], place[shares.argmax(axis=1)]), 1)
-    of_row = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    chosen = shares.argmax(axis=1)
+    of_row = confusion_matrix(place[actual], place[chosen], labels=np.arange(len(labels)), normalize="true")
     figure, [axes] = _small_figure(1.4 + 0.32 * len(labels), "predicted", "actual")
     axes.grid(visible=False)
-    for row, column in np.ndindex(*counts.shape):
-        share = float(of_row[row, column])
+    for (row, column), share in np.ndenumerate(of_row):
         colour = to_rgba(LIGHT.blue, share)
         axes.fill_between([column - 0.5, column + 0.5], row - 0.5, row + 0.5, color=colour, linewidth=0)
         ink = LIGHT.background if share > 0.65 else LIGHT.ink
@@ -247,7 +237,7 @@ def confusion_picture(
     axes.set_xticks(np.arange(len(labels)), labels, rotation=35 if turned else 0, ha="right" if turned else "center")
     axes.set_yticks(np.arange(len(labels)), labels)
     axes.set(xlim=(-0.5, len(labels) - 0.5), ylim=(len(labels) - 0.5, -0.5))
-    right = f"{100 * float((shares.argmax(axis=1) == actual).mean()):.1f} % of rows are predicted correctly"
+    right = f"{100 * float((chosen == actual).mean()):.1f} % of rows are predicted correctly"
     return Picture(name, figure, f"{model}: {right}. Each row of the figure adds up to 100 %.",
                    f"Predicted against actual classes. {model}: {right}.")  # fmt: skip
 
@@ -263,7 +253,7 @@ def calibration_picture(
     probability = shares[:, 1] if is_binary else shares.max(axis=1)
     happened = actual == (1 if is_binary else shares.argmax(axis=1))
     event = short(str(classes[1]), 24) if is_binary else "the predicted class"
-    bands = _bands(probability, N_BINS)
+    bands = _bands(probability)
     x, y = (np.array([column[rows].mean() for rows in bands]) for column in (probability, happened.astype(float)))
     n = np.array([len(rows) for rows in bands])
     low, high = _wilson(y, n)
@@ -292,12 +282,12 @@ def _wilson(share: Floats, n: npt.NDArray[np.int64]) -> tuple[Floats, Floats]:
     return middle - half, middle + half
 
 
-def _bands(values: npt.NDArray[Any], most: int) -> list[npt.NDArray[np.intp]]:
-    """Return the rows of at most `most` bands of a number, in order; equal values are in one band."""
+def _bands(values: npt.NDArray[Any]) -> list[npt.NDArray[np.intp]]:
+    """Return the rows of bands of a number, in order; equal values are in one band."""
     order = np.argsort(values, kind="stable")
     order = order[~np.isnan(values[order])]
     ordered = values[order]
-    starts = np.searchsorted(ordered, np.quantile(ordered, np.arange(1, most) / most)) if len(order) else []
+    starts = np.searchsorted(ordered, np.quantile(ordered, np.arange(1, N_BANDS) / N_BANDS)) if len(order) else []
     if len(np.unique(ordered)) <= MOST_BANDS:
         starts = np.flatnonzero(np.diff(ordered)) + 1
     return [rows for rows in np.split(order, np.unique(starts)) if len(rows)]
@@ -346,7 +336,7 @@ def residual_bands(name: str, column: "Floats | pd.Series[Any]", residuals: Floa
     Bands have about the same number of rows, and few numbers have a band each; NaN is left out.
     """
     if isinstance(column, np.ndarray):
-        groups = _bands(column, N_BANDS)
+        groups = _bands(column)
         values = np.array([column[rows].mean() for rows in groups])
     else:
         values = ordered_categories(column, column.value_counts().head(MOST_BANDS).index.tolist())
@@ -408,6 +398,9 @@ def effect_picture(
         _draw_knots(grid[1], effect)
     _draw_counts(grid[-1], effect)
     missing = f", missing in {100 * effect.missing:.1f} % of rows" if effect.missing > 0 else ""
+    weight = "Shuffling it does not raise the loss."
+    if effect.importance > 0:
+        weight = f"Shuffling it raises the loss by {significant(effect.importance, 3)}."
     label, curve = max(effect.curves.items(), key=lambda item: float(np.ptp(item[1])))
     low, high = int(curve.argmin()), int(curve.argmax())
     course = (
@@ -416,15 +409,9 @@ def effect_picture(
     )
     return Picture(
         f"feature-{place}", figure,
-        f"{_name(effect.name)}{missing}. {_weight(effect.importance)}",
+        f"{_name(effect.name)}{missing}. {weight}",
         f"Partial dependence on {_name(effect.name)}, its knots and its distribution. Mean {course}",
     )  # fmt: skip
-
-
-def _weight(importance: float) -> str:
-    if importance <= 0:
-        return "Shuffling it does not raise the loss."
-    return f"Shuffling it raises the loss by {significant(importance, 3)}."
 
 
 def _draw_curves(axes: Axes, effect: ShownFeature) -> None:

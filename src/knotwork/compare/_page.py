@@ -47,14 +47,14 @@ def ranking_table(ranking: Ranking, task: str) -> ReportTable:
         "recommended row is bold. Intervals and p hold for all rows together; seconds are for the training of one row. "
         f"{name} without any feature: {significant(ranking.naive)}."
     )
-    rows = [_row(line, ranking, [metric.name for metric in others]) for line in ranking.lines]
+    # The decimals that show four significant digits of the best mean.
+    digits = int(np.clip(3 - np.floor(np.log10(max(abs(ranking.lines[0].mean), 1e-12))), 0, 8))
+    rows = [_row(line, ranking, [metric.name for metric in others], digits) for line in ranking.lines]
     return ReportTable("ranking", "Candidates", caption, columns, rows)
 
 
-def _row(line: RankedRow, ranking: Ranking, others: Sequence[str]) -> list[Cell]:
-    digits = _digits(ranking.lines[0].mean)
-    best = line is ranking.reference
-    chosen = line is ranking.chosen
+def _row(line: RankedRow, ranking: Ranking, others: Sequence[str], digits: int) -> list[Cell]:
+    best, chosen = line is ranking.reference, line is ranking.chosen
     p = "< 0.001" if line.p < 0.001 else f"{line.p:.3f}"
     return [
         Cell(str(line.candidate) + (" (recommended)" if chosen else ""), best=chosen),
@@ -67,11 +67,6 @@ def _row(line: RankedRow, ranking: Ranking, others: Sequence[str]) -> list[Cell]
         Cell() if line.scored.n_parameters is None else Cell(value=line.scored.n_parameters, digits=0),
         Cell() if line.kind != "encoding" else Cell(value=float(line.scored.epochs.mean()), digits=0),
     ]
-
-
-def _digits(value: float) -> int:
-    """Return the decimals that show four significant digits."""
-    return int(np.clip(3 - np.floor(np.log10(max(abs(value), 1e-12))), 0, 8))
 
 
 def fold_frame(scored: Iterable[Scored]) -> pd.DataFrame:

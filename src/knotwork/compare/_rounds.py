@@ -51,24 +51,10 @@ REPETITION_SEED = 1_000
 class Rounds:
     """Networks and baselines on the folds of a table; what is finished survives Ctrl-C.
 
-    Parameters
-    ----------
-    source : Source
-        The table.
-    options : CompareOptions
-        Network and random seed.
-    candidates : sequence of Encoding
-        All candidates; a schedule may have fewer.
-    device : str or torch.device
-        The device for training.
-    progress : callable or None
-        Returns a progress display of one training.
-    note : callable
-        Called with sentences on what was done.
-    deadline : float
-        When to end, on the clock of ``time.perf_counter``; infinite without a time budget.
-    availability : float
-        Part of the processors that training had, measured.
+    A schedule may have fewer candidates than `candidates`. `note` is called with sentences on what was done, and
+    `deadline`, infinite without a time budget, is on the clock of ``time.perf_counter``. There are `partitions` of the
+    rows into folds, one for each repetition; `seconds` is how long one of them took, and `availability` the part of the
+    processors that training had, measured.
     """
 
     source: Source

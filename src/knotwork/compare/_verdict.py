@@ -125,16 +125,7 @@ def significant(value: float, digits: int = 4) -> str:
 def rank_candidates(scored: Sequence[Scored], *, task: str, naive: float, test_to_train: float) -> Ranking:
     """Rank rows that have a score in every fold, at least one of them an encoding, and recommend one.
 
-    Parameters
-    ----------
-    scored : sequence of Scored
-        Encodings, baselines, and the ensemble if there is one.
-    task : {"regression", "classification"}
-        The task.
-    naive : float
-        The score without any feature.
-    test_to_train : float
-        Test rows of a fold divided by its other rows.
+    `naive` is the score without any feature, `test_to_train` the test rows of a fold divided by its other rows.
     """
     metric = TrainingConfig().metric_for(task).name  # the metric of early stopping
     lines = _lines(scored, metric, test_to_train)
