@@ -414,12 +414,11 @@ function showAt(u) {
     }
   });
   const x = n1(box.left + at * inner()), panel = panels.functions;
-  shapes.cross.setAttribute("visibility", "visible");
-  shapes.cross.setAttribute("d", `M${x} ${panels.fit.top}V${panels.residuals.bottom}`);
-  shapes.spots.setAttribute("visibility", "visible");
+  set(shapes.cross, { visibility: "visible", d: `M${x} ${panels.fit.top}V${panels.residuals.bottom}` });
   const active = Array.from(row, (value, j) => ({ value, j })).filter(({ value }) => value > 0 && value !== 1);
   const inPanel = Math.min(Math.max(panels.fit.y(prediction), panels.fit.top), panels.fit.bottom);
-  shapes.spots.setAttribute("d", disc(x, inPanel, 5) + active.map(({ value, j }) => disc(x, panel.y(value * model.coefficients[j] * panel.scale), 3)).join(""));
+  const discs = active.map(({ value, j }) => disc(x, panel.y(value * model.coefficients[j] * panel.scale), 3));
+  set(shapes.spots, { visibility: "visible", d: disc(x, inPanel, 5) + discs.join("") });
   const name = familyOf(each).short[0], shown = (z) => (isClass ? fixed(z, 3) : written(toTarget(z)));
   panels.fit.readout.textContent = `x = ${written(toValue(column, u), column.whole)} · fit ${shown(prediction)}${near.n ? ` · mean nearby ${shown(near.sum / near.n)}` : ""}`;
   const ones = Array.from(row).filter((value) => value === 1).length;

@@ -4,11 +4,12 @@
 
 const count = (n) => n.toLocaleString("en-US");
 const rowsOf = (n, kind = "") => `${count(n)} ${kind}row${n === 1 ? "" : "s"}`;
+const exponential = (x, digits) => x.toExponential(digits).replace("-", "−").replace("e+", "e");
 function written(x, whole = false) {
   if (!Number.isFinite(x)) return "–";
   if (x === 0) return "0";
   const size = Math.abs(x);
-  if (size >= 1e7 || (size > 0 && size < 1e-4)) return x.toExponential(2).replace("-", "−").replace("e+", "e");
+  if (size >= 1e7 || size < 1e-4) return exponential(x, 2);
   const digits = whole && Math.abs(x - Math.round(x)) < 1e-9 ? 0 : size >= 1000 ? 0 : size >= 100 ? 1 : size >= 10 ? 2 : 3;
   return x.toLocaleString("en-US", { maximumFractionDigits: digits }).replace("-", "−");
 }
@@ -34,11 +35,19 @@ function ticks(low, high, wanted) {
 /* ---- Drawing ----------------------------------------------------------------------------------------------- */
 
 const SVG = "http://www.w3.org/2000/svg";
-function make(kind, attributes = {}, parent = null) {
-  const element = document.createElementNS(SVG, kind);
+function set(element, attributes) {
   for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  return element;
+}
+function make(kind, attributes = {}, parent = null) {
+  const element = set(document.createElementNS(SVG, kind), attributes);
   if (parent) parent.append(element);
   return element;
+}
+/* Change a group to have n children, which `add` makes. */
+function resize(group, n, add) {
+  while (group.children.length > n) group.lastChild.remove();
+  while (group.children.length < n) add(group);
 }
 const chart = $("chart");
 const layer = make("g", {}, chart);
@@ -74,18 +83,15 @@ function layOut() {
     top += 26;
     Object.assign(panels[name], { top, height: heights[i], bottom: top + heights[i] });
     top += heights[i] + 8;
-    panels[name].heading.setAttribute("x", narrow ? 2 : box.left);
-    panels[name].heading.setAttribute("y", panels[name].top - 9);
-    panels[name].readout.setAttribute("x", narrow ? 2 : width - box.right);
-    panels[name].readout.setAttribute("y", panels[name].top - 9);
+    set(panels[name].heading, { x: narrow ? 2 : box.left, y: panels[name].top - 9 });
+    set(panels[name].readout, { x: narrow ? 2 : width - box.right, y: panels[name].top - 9 });
   });
   layer.setAttribute("class", narrow ? "narrow" : "");
   box.height = top + 34;
   chart.setAttribute("viewBox", `0 0 ${width} ${box.height}`);
   chart.style.height = `${box.height}px`;
-  const frame = { x: box.left - 5, y: panels.fit.top - 5, width: inner() + 10, height: panels.fit.height + 10 };
-  for (const [name, value] of Object.entries(frame)) clip.setAttribute(name, value);
-  for (const [name, value] of Object.entries({ x: 0, y: 0, width, height: box.height })) ground.setAttribute(name, value);
+  set(clip, { x: box.left - 5, y: panels.fit.top - 5, width: inner() + 10, height: panels.fit.height + 10 });
+  set(ground, { x: 0, y: 0, width, height: box.height });
 }
 const inner = () => box.width - box.left - box.right;
 const px = (column, u) => box.left + toPosition(column, u) * inner();
@@ -100,13 +106,10 @@ function verticalAxis(panel, low, high, wanted, text) {
   return y;
 }
 function writeLabels(group, labels) {
-  while (group.children.length > labels.length) group.lastChild.remove();
-  labels.forEach((label, i) => {
-    const element = group.children[i] || make("text", {}, group);
-    element.setAttribute("x", label.x);
-    element.setAttribute("y", label.y);
-    element.setAttribute("text-anchor", label.anchor);
-    if (element.textContent !== label.text) element.textContent = label.text;
+  resize(group, labels.length, () => make("text", {}, group));
+  labels.forEach(({ x, y, anchor, text }, i) => {
+    const element = set(group.children[i], { x, y, "text-anchor": anchor });
+    if (element.textContent !== text) element.textContent = text;
   });
 }
 
@@ -137,6 +140,12 @@ function draw() {
   if (hovered !== null) showAt(hovered);
 }
 
+/* Means with their errors; `y` maps values to pixels. */
+function drawDots(whiskers, means, column, dots, y, radius) {
+  whiskers.setAttribute("d", dots.map((dot) => `M${n1(px(column, dot.u))} ${n1(y(dot.mean - dot.error))}V${n1(y(dot.mean + dot.error))}`).join(""));
+  means.setAttribute("d", dots.map((dot) => disc(px(column, dot.u), y(dot.mean), radius)).join(""));
+}
+
 function drawFit(column, model, rows, size, grid, xs) {
   const panel = panels.fit, dots = dotsOf(column, fit.dots, fit.groups.training, isClass);
   let low = Infinity, high = -Infinity;
@@ -150,14 +159,11 @@ function drawFit(column, model, rows, size, grid, xs) {
   if (isClass) [low, high] = [Math.max(low, -0.02), Math.min(high, 1.02)];
   const y = verticalAxis(panel, toTarget(low), toTarget(high), 4, short), yz = (z) => y(toTarget(z));
   panel.y = yz;
-  const ys = grid.map((_, i) => yz(response(numerics.linear(rows, i * size, size, model.intercept, model.coefficients))));
-  const text = path(xs, ys);
-  shapes.curve.setAttribute("d", text);
-  fit.curve = { grid, values: ys.map((_, i) => response(numerics.linear(rows, i * size, size, model.intercept, model.coefficients))) };
+  fit.curve = { grid, values: predictRows(model, rows, size) };
+  shapes.curve.setAttribute("d", path(xs, fit.curve.values.map(yz)));
   const showGhost = view.ghost && ghost !== null && ghost.column === view.column;
   shapes.ghost.setAttribute("d", showGhost ? path(Array.from(ghost.curve.grid, (u) => px(column, u)), ghost.curve.values.map(yz)) : "");
-  shapes.whiskers.setAttribute("d", dots.map((dot) => `M${n1(px(column, dot.u))} ${n1(yz(dot.mean - dot.error))}V${n1(yz(dot.mean + dot.error))}`).join(""));
-  shapes.means.setAttribute("d", dots.map((dot) => disc(px(column, dot.u), yz(dot.mean), box.narrow ? 3 : 3.6)).join(""));
+  drawDots(shapes.whiskers, shapes.means, column, dots, yz, box.narrow ? 3 : 3.6);
   panel.heading.textContent = box.narrow ? targetText() : `${targetText()}: means of training rows ± 2 standard errors${view.all ? ", less the other columns" : ""}, and the fit`;
 }
 
@@ -176,10 +182,8 @@ function drawFunctions(model, rows, size, xs) {
   panel.y = y; panel.scale = scale;
   const zero = n1(y(0));
   panel.zero.setAttribute("d", `M${box.left} ${zero}H${box.width - box.right}`);
-  for (const [group, name] of [[shapes.functions, "filled"], [shapes.lines, "function"]]) {
-    while (group.children.length > size) group.lastChild.remove();
-    while (group.children.length < size) make("path", { class: name }, group);
-  }
+  resize(shapes.functions, size, (group) => make("path", { class: "filled" }, group));
+  resize(shapes.lines, size, (group) => make("path", { class: "function" }, group));
   let outline = "";
   const lift = (panel.height - 6) / (top || 1);
   for (let j = 0; j < size; j++) {
@@ -244,8 +248,7 @@ function drawKnots(column) {
   shapes.bars.setAttribute("d", view.ranks ? rankBars(column, panel) : drawBars(column, inner(), box.left, panel.bottom, panel.height - 40));
   panel.zero.setAttribute("d", `M${box.left} ${panel.bottom}H${box.width - box.right}`);
   const group = shapes.handles;
-  while (group.children.length > knots.length) group.lastChild.remove();
-  while (group.children.length < knots.length) makeHandle(group);
+  resize(group, knots.length, makeHandle);
   const radius = box.narrow || matchMedia("(pointer: coarse)").matches ? 8 : knots.length > 20 ? 5.5 : 7;
   let lastX = -Infinity, level = 0;
   knots.forEach((knot, k) => {
@@ -253,16 +256,15 @@ function drawKnots(column) {
     level = x - lastX < 2 * radius + 3 ? (level + 1) % 3 : 0;  // handles that would cover each other
     lastX = x;
     const [stem, hit, handle] = element.children;
-    stem.setAttribute("d", `M${x} ${panels.fit.top}V${panels.residuals.bottom}`);
-    hit.setAttribute("x", x - 11); hit.setAttribute("y", panel.top - 4);
-    hit.setAttribute("width", 22); hit.setAttribute("height", panel.height + 4);
-    handle.setAttribute("cx", x); handle.setAttribute("cy", panel.top + 10 + 13 * level); handle.setAttribute("r", radius);
+    set(stem, { d: `M${x} ${panels.fit.top}V${panels.residuals.bottom}` });
+    set(hit, { x: x - 11, y: panel.top - 4, width: 22, height: panel.height + 4 });
+    set(handle, { cx: x, cy: panel.top + 10 + 13 * level, r: radius });
     const value = toValue(column, knot);
-    element.setAttribute("aria-label", `Knot ${k + 1} of ${knots.length}`);
-    element.setAttribute("aria-valuenow", String(value));
-    element.setAttribute("aria-valuemin", String(toValue(column, k > 0 ? knots[k - 1] : 0)));
-    element.setAttribute("aria-valuemax", String(toValue(column, k + 1 < knots.length ? knots[k + 1] : 1)));
-    element.setAttribute("aria-valuetext", `${column.name} ${written(value)}; held-out ${SCORES.main} ${fixed(fit.score.main, 3)}`);
+    set(element, {
+      "aria-label": `Knot ${k + 1} of ${knots.length}`, "aria-valuenow": value,
+      "aria-valuemin": toValue(column, k > 0 ? knots[k - 1] : 0), "aria-valuemax": toValue(column, knots[k + 1] ?? 1),
+      "aria-valuetext": `${column.name} ${written(value)}; held-out ${SCORES.main} ${fixed(fit.score.main, 3)}`,
+    });
   });
   panel.heading.textContent = box.narrow ? `${knots.length} knots` : `${knots.length} knots over ${view.ranks ? "the root of the number of rows of each group" : "the histogram of training rows"}`;
 }
@@ -282,8 +284,7 @@ function drawResiduals(column) {
   const y = verticalAxis(panel, -reach, reach, 2, short);
   const inside = (value) => Math.min(Math.max(y(value * scale), panel.top), panel.bottom);
   panel.zero.setAttribute("d", `M${box.left} ${n1(y(0))}H${box.width - box.right}`);
-  shapes.residualWhiskers.setAttribute("d", dots.map((dot) => `M${n1(px(column, dot.u))} ${n1(inside(dot.mean - dot.error))}V${n1(inside(dot.mean + dot.error))}`).join(""));
-  shapes.residualMeans.setAttribute("d", dots.map((dot) => disc(px(column, dot.u), inside(dot.mean), box.narrow ? 2.4 : 3)).join(""));
+  drawDots(shapes.residualWhiskers, shapes.residualMeans, column, dots, inside, box.narrow ? 2.4 : 3);
   panel.heading.textContent = box.narrow ? "Held-out residuals" : "Mean residuals of held-out rows ± 2 standard errors";
 }
 
@@ -304,6 +305,6 @@ function drawAxis(column) {
 }
 function axisNumber(value) {
   const size = Math.abs(value);
-  if (size >= 1e7 || (size > 0 && size < 1e-4)) return value.toExponential(1).replace("-", "−").replace("e+", "e");
+  if (size >= 1e7 || (size > 0 && size < 1e-4)) return exponential(value, 1);
   return Number(value.toPrecision(8)).toLocaleString("en-US", { maximumFractionDigits: 6, useGrouping: size >= 10000 }).replace("-", "−");
 }

@@ -35,7 +35,8 @@ function columnOf(index) {
   const centres = decode(stored.centres, Float64Array), codes = decode(stored.codes, Uint8Array);
   for (let i = 0; i < codes.length; i++) if (codes[i] === 255) codes[i] = centres.length;
   const column = { ...stored, index, centres, codes, nGroups: centres.length + 1, groups: new Map(), std: new Map() };
-  column.stretch = stretch(centres);
+  // The axis that gives equal room to equal numbers of rows: between groups it is a straight line.
+  column.stretch = [0, ...Array.from(centres).filter((value) => value > 0 && value < 1), 1];
   column.ranksByDefault = needsRanks(column);
   prepared.set(index, column);
   return column;
@@ -58,12 +59,6 @@ function tally(column, y, from, to) {
     n[group]++; sum[group] += y[i]; squares[group] += y[i] * y[i];
   }
   return { n, sum, squares, mean: sum.map((value, g) => (n[g] > 0 ? value / n[g] : 0)) };
-}
-
-/* The axis that gives equal room to equal numbers of rows: between groups it is a straight line. */
-function stretch(centres) {
-  const values = [0, ...Array.from(centres).filter((value) => value > 0 && value < 1), 1];
-  return values;
 }
 
 /* Whether nearly all rows lie in a small part of the domain, as with an outlier of 1e12. */
@@ -202,26 +197,21 @@ function encoded(column, each, itsKnots) {
 /* The column scaled to mean 0 and variance 1, one number for each group; missing values are 0. */
 function scaled(column) {
   const { n } = groupsOf(column).training;
-  let total = 0, mean = 0, variance = 0;
-  column.centres.forEach((u, g) => { total += n[g]; mean += n[g] * u; });
-  mean /= total || 1;
-  column.centres.forEach((u, g) => { variance += n[g] * (u - mean) ** 2; });
-  const deviation = Math.sqrt(variance / (total || 1)) || 1, rows = new Float64Array(column.nGroups);
+  const mean = numerics.weightedMean(column.centres, n);
+  const deviation = Math.sqrt(numerics.weightedMean(column.centres.map((u) => (u - mean) ** 2), n)) || 1;
+  const rows = new Float64Array(column.nGroups);
   column.centres.forEach((u, g) => { rows[g] = (u - mean) / deviation; });
   return rows;
 }
 
-function predictGroups(model, rows, size, nGroups) {
-  const out = new Float64Array(nGroups);
-  for (let g = 0; g < nGroups; g++) out[g] = response(numerics.linear(rows, g * size, size, model.intercept, model.coefficients));
-  return out;
-}
+const predictRows = (model, rows, size) => Float64Array.from({ length: rows.length / size }, (_, i) =>
+  response(numerics.linear(rows, i * size, size, model.intercept, model.coefficients)));
 
 function standardScore(column) {
   const key = `${view.ridge}/${view.positive}`;
   if (!column.std.has(key)) {
     const rows = scaled(column), groups = groupsOf(column), model = fitter(rows, 1, groups.training, null);
-    column.std.set(key, scorer(predictGroups(model, rows, 1, column.nGroups), groups.heldOut));
+    column.std.set(key, scorer(predictRows(model, rows, 1), groups.heldOut));
   }
   return column.std.get(key);
 }
@@ -229,7 +219,7 @@ function standardScore(column) {
 function fitOne() {
   const column = columnOf(view.column), groups = groupsOf(column), { rows, size } = encoded(column, encoding(), knots);
   const model = fitter(rows, size, groups.training, fit && fit.model);
-  const predictions = predictGroups(model, rows, size, column.nGroups);
+  const predictions = predictRows(model, rows, size);
   return { column, model, size, predictions, groups, freedom: model.freedom, score: scorer(predictions, groups.heldOut),
            std: standardScore(column), dots: groups.training, residuals: residualsByGroup(predictions, groups.heldOut) };
 }
@@ -292,7 +282,7 @@ function fitAll() {
   const freedom = 1 + model.blocks.reduce((sum, each) => sum + each.size, 0);
   const own = { intercept: model.intercept - numerics.dot(means, coefficients), coefficients };
   both.stdScore = both.stdDone && both.stdScore ? both.stdScore : rowScore(heldOutEta(both.std));
-  return { column, model: own, size, predictions: predictGroups(own, rows, size, column.nGroups), groups: groupsOf(column),
+  return { column, model: own, size, predictions: predictRows(own, rows, size), groups: groupsOf(column),
            freedom, score: rowScore(eta), std: both.stdScore, dots: partialDots(column, model, values), residuals };
 }
 

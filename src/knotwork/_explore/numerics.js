@@ -19,21 +19,11 @@ const numerics = (() => {
     return nKnots + 1 + (FAMILIES[family].hasDegree ? degree : 0);
   }
 
-  /* The values of all functions at x, an array of basisSize numbers. The ends of the domain belong to the basis, x
-     outside is moved to the nearer end, and NaN gives NaN. `minSupport` limits the height of M-splines. */
-  function basis(family, x, knots, degree = 3, domain = [0, 1], minSupport = 0) {
-    const out = new Float64Array(basisSize(family, knots.length, degree));
-    if (Number.isNaN(x)) return out.fill(NaN);
-    const breaks = [domain[0], ...knots, domain[1]];
-    FAMILIES[family].row(out, 0, Math.min(Math.max(x, domain[0]), domain[1]), breaks, degree, minSupport);
-    return out;
-  }
-
   /* The rows of all functions at many points of [0, 1], one behind the other; heights as in the encoders. */
   function design(family, points, knots, degree) {
     const size = basisSize(family, knots.length, degree);
     const rows = new Float64Array(points.length * size), breaks = [0, ...knots, 1], row = FAMILIES[family].row;
-    for (let i = 0; i < points.length; i++) row(rows, i * size, points[i], breaks, degree, MIN_SUPPORT);
+    for (let i = 0; i < points.length; i++) row(rows, i * size, points[i], breaks, degree);
     return { rows, size };
   }
 
@@ -72,12 +62,11 @@ const numerics = (() => {
   }
 
   /* M_l = (p + 1) / (t_(l+p+1) - t_l) B_l, where t has both ends p + 1 times. */
-  function msplineRow(out, start, x, breaks, degree, minSupport) {
+  function msplineRow(out, start, x, breaks, degree) {
     const first = localBsplines(x, breaks, degree), last = breaks.length - 1;
-    const least = minSupport * (breaks[last] - breaks[0]);
     for (let r = 0; r <= degree; r++) {
       const l = first + r, support = breaks[Math.min(l + 1, last)] - breaks[Math.max(l - degree, 0)];
-      out[start + l] = scratch[r] * (degree + 1) / Math.max(support, least);
+      out[start + l] = scratch[r] * (degree + 1) / Math.max(support, MIN_SUPPORT);
     }
   }
 
@@ -167,7 +156,7 @@ const numerics = (() => {
       }
     }
     for (let j = 0; j < size; j++) a[j * size + j] += ridge;
-    return { means, a, total };
+    return { means, a };
   }
 
   /* ---- Fits -------------------------------------------------------------------------------------------------- */
@@ -175,11 +164,8 @@ const numerics = (() => {
   /* Least squares with the penalty `ridge` times the squared coefficients; the intercept is free. `rows` has `size`
      numbers for each group, `weights` the rows of each group, and y their mean target. */
   function ridge(rows, size, weights, y, penalty) {
-    const { means, a, total } = normalEquations(rows, size, weights, penalty);
-    let mean = 0;
-    for (let i = 0; i < y.length; i++) mean += weights[i] * y[i];
-    mean = total > 0 ? mean / total : 0;
-    const coefficients = new Float64Array(size);
+    const { means, a } = normalEquations(rows, size, weights, penalty);
+    const mean = weightedMean(y, weights), coefficients = new Float64Array(size);
     for (let i = 0; i < y.length; i++) {
       const residual = weights[i] * (y[i] - mean);
       if (residual !== 0) {
@@ -188,12 +174,9 @@ const numerics = (() => {
     }
     cholesky(a, size);
     solve(a, size, coefficients);
-    return { intercept: mean - dot(means, coefficients), coefficients, freedom: freedom(a, size, penalty) };
-  }
-
-  /* Degrees of freedom: 1 for the intercept, and the trace of (S + ridge)^-1 S. */
-  function freedom(factor, size, penalty) {
-    return 1 + size - penalty * traceOfInverse(factor, size);
+    // Degrees of freedom: 1 for the intercept, and the trace of (S + ridge)^-1 S.
+    const freedom = 1 + size - penalty * traceOfInverse(a, size);
+    return { intercept: mean - dot(means, coefficients), coefficients, freedom };
   }
 
   function dot(a, b) {
@@ -434,8 +417,8 @@ const numerics = (() => {
   };
 
   return {
-    FAMILIES, basisSize, basis, design, ridge, logistic, regressionScore, classScore, Additive, cleanKnots, state,
-    sigmoid, logit, linear, dot,
+    basisSize, design, ridge, logistic, regressionScore, classScore, Additive, cleanKnots, state, sigmoid, linear,
+    dot, weightedMean,
   };
 })();
 
