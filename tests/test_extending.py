@@ -147,18 +147,16 @@ def test_placement(part):
 
 @given("A placement")
 def test_a_placement_with_other_settings_is_not_taken_from_the_cache(part, tmp_path):
-    from knotwork._preparation.members import make_splits
-    from knotwork.datasets import load_dataset
-    from knotwork.study._data import from_dataset
-    from knotwork.study._fitting import Wanted, fit_all
+    from knotwork.study._networks import Wanted
+    from knotwork.study._prepared import fit_all, load_data
 
-    data = from_dataset(load_dataset("sk_diabetes"), "sk_diabetes")
-    splits = make_splits(data.table.target, data.table.task, folds=2)
+    plan = kw.study.Plan(name="two", datasets=["sk_diabetes"], methods=["Std"], backbones=["mlp"], folds=2)
+    data = load_data(plan, "sk_diabetes")
     wanted = Wanted(kw.encoders.Encoding("BS-Log", 8), 0)
     fitted = []
     for unit in (1.0, 0.001, 1.0):
         PLACEMENTS["log"] = part.LogPlacement(unit)
-        fitted.append(fit_all(data, splits, [wanted], folder=tmp_path)[wanted].blocks[0].basis.knots)
+        fitted.append(fit_all(data, [wanted], folder=tmp_path)[wanted].blocks[0].basis.knots)
     assert not np.allclose(fitted[0], fitted[1])
     np.testing.assert_array_equal(fitted[0], fitted[2])
     assert len(list(tmp_path.iterdir())) == 2

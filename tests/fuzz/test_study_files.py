@@ -15,8 +15,8 @@ import pytest
 
 from knotwork.report import load_plans, load_records
 from knotwork.study import load_histories, load_knot_paths, load_results, pack, run
-from knotwork.study._fitting import _read as read_fitted
 from knotwork.study._folder import claim
+from knotwork.study._prepared import _read as read_fitted
 from knotwork.study._status import study_status
 from tests.fuzz.children import Child
 from tests.fuzz.mutations import mutate

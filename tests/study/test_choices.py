@@ -9,8 +9,8 @@ import pytest
 from knotwork.encoders import _choice as choice_file
 from knotwork.errors import ArgumentError
 from knotwork.study import _networks, load_results, prepare_plan, run
-from knotwork.study._data import load_data
 from knotwork.study._networks import expand
+from knotwork.study._prepared import load_data
 from tests.study.cases import tiny_plan
 
 VARIANTS = [{"name": "waves", "interactions": 2}, {"name": "independent", "interactions": {"pairs": 2, "waves": 0}}]

@@ -6,20 +6,19 @@ import numpy as np
 import pytest
 
 from knotwork._preparation.members import Fitted, PreparedTable, make_splits
-from knotwork.datasets import Dataset, load_dataset
+from knotwork.datasets import Dataset
 from knotwork.encoders import METHOD_TABLE, METHODS, Encoding
 from knotwork.knots import LightGBMPlacement
 from knotwork.nn._backbones import MLPConfig
-from knotwork.study._data import from_dataset
-from knotwork.study._fitting import Wanted, fit_all
-from knotwork.study._networks import expand
+from knotwork.study._networks import Wanted, expand
+from knotwork.study._prepared import fit_all, from_dataset, load_data
 from knotwork.training import Member, TrainingConfig, train
+from tests.study.cases import SMALL_MLP, TRAINING, tiny_plan
 
 
 @pytest.fixture(scope="module")
 def diabetes():
-    data = from_dataset(load_dataset("sk_diabetes"), "sk_diabetes")
-    return data, make_splits(data.table.target, data.table.task, folds=2)
+    return load_data(tiny_plan(datasets=["sk_diabetes"]), "sk_diabetes")
 
 
 def everything(sizes=(7,), folds=(0,)):
@@ -46,9 +45,9 @@ def assert_same(first, second):
 
 
 def test_blocks_are_those_of_the_encoders(diabetes, tmp_path):
-    data, splits = diabetes
-    fitted = fit_all(data, splits, everything(sizes=(5, 12)), folder=tmp_path)
-    rows = splits[0].train
+    data = diabetes
+    fitted = fit_all(data, everything(sizes=(5, 12)), folder=tmp_path)
+    rows = data.splits[0].train
     for wanted in everything(sizes=(5, 12)):
         options = {"task": data.table.task} if wanted.encoding.has_knots else {}
         encoder = wanted.encoding.encoder(**options).fit(data.table.numbers[rows], data.table.target[rows])
@@ -58,15 +57,15 @@ def test_blocks_are_those_of_the_encoders(diabetes, tmp_path):
 
 
 def test_test_and_validation_rows_change_nothing_that_is_fitted(diabetes, tmp_path):
-    data, splits = diabetes
-    random = np.random.default_rng(1)
+    data = diabetes
+    random, splits = np.random.default_rng(1), data.splits
     others = np.concatenate([splits[0].valid, splits[0].test])
     numbers, target = data.table.numbers.copy(), data.table.target.copy()
     numbers[others] = random.normal(scale=50.0, size=numbers[others].shape)
     target[others] = random.normal(scale=1e4, size=len(others))
     changed = replace(data, table=replace(data.table, numbers=numbers, target=target))
-    before = fit_all(data, splits, everything(), folder=tmp_path / "a")
-    assert_same(before, fit_all(changed, splits, everything(), folder=tmp_path / "b"))
+    before = fit_all(data, everything(), folder=tmp_path / "a")
+    assert_same(before, fit_all(changed, everything(), folder=tmp_path / "b"))
     names = [sorted(path.name for path in (tmp_path / folder).iterdir()) for folder in "ab"]
     assert names[0] == names[1]
     scales = []
@@ -80,13 +79,12 @@ def test_test_and_validation_rows_change_nothing_that_is_fitted(diabetes, tmp_pa
 
 
 def test_training_rows_change_the_fitted_encoding(diabetes, tmp_path):
-    data, splits = diabetes
+    data = diabetes
     numbers = data.table.numbers.copy()
-    numbers[splits[0].train] *= 2.0
-    before = fit_all(data, splits, [Wanted(Encoding("BS-Q", 7), 0)], folder=tmp_path)
+    numbers[data.splits[0].train] *= 2.0
+    before = fit_all(data, [Wanted(Encoding("BS-Q", 7), 0)], folder=tmp_path)
     after = fit_all(
         replace(data, table=replace(data.table, numbers=numbers)),
-        splits,
         [Wanted(Encoding("BS-Q", 7), 0)],
         folder=tmp_path,
     )
@@ -95,33 +93,33 @@ def test_training_rows_change_the_fitted_encoding(diabetes, tmp_path):
 
 
 def test_stored_encodings_are_not_fitted_again_and_need_no_lightgbm(diabetes, tmp_path, monkeypatch):
-    data, splits = diabetes
+    data = diabetes
     wanted = everything(folds=(0, 1))
-    before = fit_all(data, splits, wanted, folder=tmp_path)
+    before = fit_all(data, wanted, folder=tmp_path)
 
     def refuse(*args, **kwargs):
         raise AssertionError("fitted again")
 
-    monkeypatch.setattr("knotwork.study._fitting.fit_column", refuse)
-    assert_same(before, fit_all(data, splits, wanted, folder=tmp_path))
+    monkeypatch.setattr("knotwork.study._prepared.fit_column", refuse)
+    assert_same(before, fit_all(data, wanted, folder=tmp_path))
 
 
 @pytest.mark.parametrize(
     "damage", [lambda b: b[: len(b) // 2], lambda b: b.replace(b"1", b"2"), lambda b: b"", lambda b: b"[]"]
 )
 def test_a_damaged_file_is_fitted_again(diabetes, tmp_path, damage):
-    data, splits = diabetes
+    data = diabetes
     wanted = [Wanted(Encoding("IS-CART", 6), 1)]
-    before = fit_all(data, splits, wanted, folder=tmp_path)
+    before = fit_all(data, wanted, folder=tmp_path)
     path = next(tmp_path.iterdir())
     content = path.read_bytes()
     path.write_bytes(damage(content))
-    assert_same(before, fit_all(data, splits, wanted, folder=tmp_path))
+    assert_same(before, fit_all(data, wanted, folder=tmp_path))
     assert len(path.read_bytes()) > len(content) // 2
 
 
 def test_trees_are_grown_once_for_all_sizes_and_families(diabetes, tmp_path, monkeypatch):
-    data, splits = diabetes
+    data = diabetes
     grown = []
     original = LightGBMPlacement.thresholds
 
@@ -131,16 +129,16 @@ def test_trees_are_grown_once_for_all_sizes_and_families(diabetes, tmp_path, mon
 
     monkeypatch.setattr(LightGBMPlacement, "thresholds", counted)
     wanted = [Wanted(Encoding(method, size), 0) for method in ("BS-LGBM", "IS-LGBM") for size in (5, 7, 9)]
-    fit_all(data, splits, wanted, folder=tmp_path)
+    fit_all(data, wanted, folder=tmp_path)
     assert len(grown) == data.table.numbers.shape[1]
 
 
 def test_threads_fit_the_same(diabetes, tmp_path):
-    data, splits = diabetes
+    data = diabetes
     table = replace(data.table, numbers=data.table.numbers[:, :2])
     data = replace(data, table=table, identity=replace(data.identity, numerical=("a", "b")))
-    one = fit_all(data, splits, everything(), folder=tmp_path / "one", n_jobs=1)
-    assert_same(one, fit_all(data, splits, everything(), folder=tmp_path / "two", n_jobs=2))
+    one = fit_all(data, everything(), folder=tmp_path / "one", n_jobs=1)
+    assert_same(one, fit_all(data, everything(), folder=tmp_path / "two", n_jobs=2))
 
 
 def test_categories_are_coded_by_training_rows_alone():
@@ -166,12 +164,11 @@ def test_categories_are_coded_by_training_rows_alone():
 
 def test_a_process_reads_encodings_that_another_has_fitted(tmp_path, monkeypatch):
     """While the lock is held nothing is fitted; then what was kept is read."""
-    from knotwork.study import _fitting as fitting
+    from knotwork.study import _prepared as fitting
     from knotwork.study import _worker as worker
-    from tests.study.cases import tiny_plan
 
     first, second = (worker.Worker(tiny_plan(methods=["BS-Q"]), tmp_path) for _ in range(2))
-    networks = expand(first.plan, "sk_iris", first.load("sk_iris").data.identity)
+    networks = expand(first.plan, "sk_iris", first.load("sk_iris").identity)
     second.load("sk_iris")
     lock = first._claim_preparation("sk_iris")
     assert second.is_being_prepared("sk_iris")
@@ -179,8 +176,7 @@ def test_a_process_reads_encodings_that_another_has_fitted(tmp_path, monkeypatch
 
     def sleep(seconds):
         waited.append(seconds)
-        splits, wanted = first.prepared.splits, [fitting.wanted_by(each) for each in networks]
-        fit_all(first.prepared.data, splits, wanted, folder=tmp_path / "prepared")
+        fit_all(first.data, [each.wanted for each in networks], folder=tmp_path / "prepared")
         monkeypatch.setattr(fitting, "fit_column", lambda *args, **kwargs: pytest.fail("fitted twice"))
         lock.release()
 
@@ -192,9 +188,8 @@ def test_a_process_reads_encodings_that_another_has_fitted(tmp_path, monkeypatch
 
 def test_a_plan_is_prepared_and_then_trained_without_fitting(tmp_path, monkeypatch):
     from knotwork.study import Plan, prepare_plan, run
-    from knotwork.study import _fitting as fitting
+    from knotwork.study import _prepared as fitting
     from knotwork.study import _worker as worker
-    from tests.study.cases import SMALL_MLP, TRAINING
 
     plan = Plan(
         name="two", datasets=["sk_iris", "sk_wine"], methods=["Std", "BS-LGBM"], sizes=[5], backbones=[SMALL_MLP],

@@ -11,7 +11,7 @@ from knotwork.datasets import load_dataset
 from knotwork.datasets._synthetic import illustration_curve, illustration_probability
 from knotwork.encoders import PiecewiseLinearEncoder, SplineEncoder
 from knotwork.study import load_curves, load_histories, load_plan, load_results, run
-from knotwork.study._data import from_dataset
+from knotwork.study._prepared import from_dataset
 from tests.study.cases import tiny_plan
 
 ENCODERS = {

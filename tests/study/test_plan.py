@@ -7,8 +7,7 @@ import pytest
 
 from knotwork.encoders import METHOD_TABLE, Embedding, Method
 from knotwork.study import PLANS, Plan, load_plan
-from knotwork.study._data import DataIdentity
-from knotwork.study._networks import expand, group_units
+from knotwork.study._networks import DataIdentity, expand, group_units
 from tests.study.cases import tiny_plan
 
 DATA = DataIdentity("abc", "y", "regression", ("x",), (), 100)

@@ -110,11 +110,11 @@ def test_linear_models_are_fitted_on_the_cpu(tmp_path):
 
 def test_versions_are_those_that_fitted_the_encoding(tmp_path, monkeypatch):
     """Encodings may be fitted on one machine and networks be trained on another one."""
-    from knotwork.study import _fitting, prepare_plan
+    from knotwork.study import _prepared, prepare_plan
 
     plan = tiny_plan(methods=["BS-CART"])
     versions = {"scikit_learn_version": "1.0", "lightgbm_version": "4.0"}
-    monkeypatch.setattr(_fitting, "fitting_versions", lambda: versions)
+    monkeypatch.setattr(_prepared, "fitting_versions", lambda: versions)
     prepare_plan(plan, tmp_path)
     monkeypatch.undo()
     run(plan, tmp_path, device="cpu")

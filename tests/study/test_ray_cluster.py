@@ -4,6 +4,7 @@ import os
 import signal
 import uuid
 from collections import Counter
+from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -12,7 +13,7 @@ from knotwork.errors import ArgumentError
 from knotwork.study import _ray_engine as ray_engine
 from knotwork.study import load_results, run
 from knotwork.study._traces import Result
-from knotwork.study._worker import Prepared, train_networks
+from knotwork.study._trainer import UnitTrainer
 from tests.study.cases import comparable, many_units, tiny_plan
 from tests.study.ray_checks import check_locks_after_an_error, check_records_of_a_cluster
 
@@ -45,7 +46,7 @@ def unit_of(networks):
 def watched(folder, victim=None):
     """Return a task that notes every unit that is begun, and at the victim's first is killed in the second epoch."""
 
-    def task(plan, table, fitted, networks, device):
+    def task(plan, data, fitted, networks, device):
         (folder / f"{unit_of(networks)}+{uuid.uuid4()}").touch()
         first = len(list(folder.glob(f"{unit_of(networks)}+*"))) == 1
 
@@ -53,7 +54,7 @@ def watched(folder, victim=None):
             if first and unit_of(networks) == victim and report.epoch == 2:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-        return train_networks(plan, Prepared(*table, fitted), networks, device=device, report=die)
+        return UnitTrainer(plan, replace(data, fitted=fitted), device, die).results(networks)
 
     return task
 

@@ -452,8 +452,7 @@ def test_the_validation_score_is_that_of_the_best_epoch(finished):
 
 
 def test_single_networks_are_timed_fold_by_fold():
-    from knotwork.study._data import DataIdentity
-    from knotwork.study._networks import expand, group_units
+    from knotwork.study._networks import DataIdentity, expand, group_units
 
     plan = tiny_plan(datasets=["sk_wine", "sk_iris"], together=False)
     data = DataIdentity("0" * 64, "y", "classification", ("x",), (), 100)

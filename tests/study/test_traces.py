@@ -8,7 +8,7 @@ from knotwork._preparation.members import make_splits
 from knotwork.datasets import load_dataset
 from knotwork.study import _traces as traces
 from knotwork.study import load_histories, load_knot_paths, load_plan, load_results, run
-from knotwork.study._data import load_data
+from knotwork.study._prepared import load_data
 from tests.study.cases import CLOCKS, SMALL_MLP, TRAINING, tiny_plan
 
 RATES = {"still": 0.0, "slow": 0.5, "fast": 4.0}

@@ -167,11 +167,11 @@ def test_a_table_that_is_missing_or_changed_is_named(tmp_path):
 
 
 def test_a_missing_lightgbm_is_named(study, monkeypatch):
-    from knotwork.study import _fitting
+    from knotwork.study import _prepared
 
     shutil.rmtree(study / "prepared")
     error = "Traceback (most recent call last):\nMissingPackageError: placement='lgbm' needs the package lightgbm."
-    monkeypatch.setattr(_fitting, "_fit_missing", lambda table, splits, missing, **_: dict.fromkeys(missing, error))
+    monkeypatch.setattr(_prepared, "_fit_missing", lambda data, missing, **_: dict.fromkeys(missing, error))
     result = verify(study, sample=1, device="cpu")
     assert result.counts["not retrained"] == 1
     assert result.table["reason"][0] == "placement='lgbm' needs the package lightgbm."

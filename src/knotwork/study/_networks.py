@@ -2,23 +2,25 @@
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from typing import NamedTuple
 
 from knotwork.encoders import FEATURE_CANDIDATES, METHOD_TABLE, PER_FEATURE, Encoding, EncodingName
 from knotwork.knots import placement_traits
-from knotwork.study._data import DataIdentity
 from knotwork.study._plan import DEFAULT_BINS, BackboneChoice, Plan
 
 __all__ = [
     "KNOT_SETTINGS",
+    "DataIdentity",
     "NetworkSpec",
     "Unit",
+    "Wanted",
     "choice_key",
     "expand",
     "fold_and_size",
     "group_units",
-    "siblings",
+    "networks_after",
     "stack_id",
 ]
 
@@ -41,6 +43,26 @@ BUILT_IN = {name: _traits(name) for name in METHOD_TABLE}
 
 
 @dataclass(frozen=True)
+class DataIdentity:
+    """The values that identify a table in keys of networks; `sha256` is the checksum of its source."""
+
+    sha256: str
+    target: str
+    task: str
+    numerical: tuple[str, ...]
+    categorical: tuple[str, ...]
+    n_rows: int
+
+
+class Wanted(NamedTuple):
+    """An encoding with fixed knots to fit in a fold, and the number of pairs of columns to find."""
+
+    encoding: Encoding
+    fold: int
+    pairs: int | str | None = None
+
+
+@dataclass(frozen=True)
 class NetworkSpec:
     """One network of a study; `key` is the SHA-256 of everything that its result depends on.
 
@@ -55,6 +77,11 @@ class NetworkSpec:
     key: str
     variant: str | None = None
     pairs: int | str | None = None
+
+    @property
+    def wanted(self) -> Wanted:
+        """The encoding that it starts from, and the pairs of its interactions."""
+        return Wanted(self.encoding.start, self.fold, self.pairs)
 
     @property
     def identity(self) -> dict[str, str | int | None]:
@@ -117,7 +144,7 @@ def expand(plan: Plan, name: str, identity: DataIdentity) -> list[NetworkSpec]:
     plan: adding or changing a method does not change the keys of other networks.
     """
     return [
-        NetworkSpec(name, choice, encoding, fold, seed, key, variant, pairs)
+        NetworkSpec(name, choice, encoding, fold, seed, key, variant, interactions.pairs if interactions else None)
         for choice in plan.backbones
         for variant in plan.variant_names
         for encoding in plan.encodings
@@ -125,7 +152,7 @@ def expand(plan: Plan, name: str, identity: DataIdentity) -> list[NetworkSpec]:
         for fold in plan.trained_folds
         for seed in [plan.seed + fold + plan.folds * repeat]
         for key in [_digest(_parts(plan, identity, choice, (encoding, variant), (fold, seed)))]
-        for pairs in [plan.pairs_of(variant)]
+        for interactions in [plan.interactions_of(variant)]
     ]
 
 
@@ -219,6 +246,6 @@ def fold_and_size(unit: Unit) -> tuple[int, int]:
     return unit.fold or 0, unit.size or 0
 
 
-def siblings(unit: Unit, later: Iterable[Unit]) -> list[NetworkSpec]:
-    """Return the networks of later units on the same data set."""
-    return [network for other in later if other.dataset == unit.dataset for network in other.networks]
+def networks_after(units: Sequence[Unit], place: int) -> list[NetworkSpec]:
+    """Return the networks on the data set of a unit, given by its place, in all later units."""
+    return [network for unit in units[place + 1 :] if unit.dataset == units[place].dataset for network in unit.networks]

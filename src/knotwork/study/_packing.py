@@ -10,16 +10,7 @@ import pyarrow.compute as pc
 
 from knotwork._checks import argument_error, check_bool, warn_user
 from knotwork.study._folder import RecordWarning, write_table
-from knotwork.study._records import (
-    IDENTITY,
-    RecordIndex,
-    check_manifests,
-    inspect_manifests,
-    manifest_paths,
-    record_schema,
-    store_manifest,
-    warn_of,
-)
+from knotwork.study._records import IDENTITY, RecordIndex, record_schema, store_manifest
 from knotwork.study._traces import load_traces
 
 __all__ = ["pack"]
@@ -62,13 +53,11 @@ def pack(out: str | PathLike[str], target: str | PathLike[str], *, histories: bo
     check_bool(histories, "histories")
     folder, copy = Path(out), Path(target)
     index = RecordIndex(folder).refresh()
-    manifests, damaged = inspect_manifests(manifest_paths(folder), index)
-    check_manifests(folder, manifests)
+    manifests = index.manifests(required=True)
     if folder.resolve() == copy.resolve():
-        raise argument_error(
-            "target", "be another folder than that of the study", str(target), "Name a new folder for the copy."
-        )
-    warn_of(folder, index.problems | damaged)
+        hint = "Name a new folder for the copy."
+        raise argument_error("target", "be another folder than that of the study", str(target), hint)
+    index.warn()
     frame = index.frame()
     schema = record_schema(frame.columns)
     table = pa.Table.from_pandas(frame, schema=schema, preserve_index=False).replace_schema_metadata(schema.metadata)

@@ -4,11 +4,11 @@ import hashlib
 import json
 import re
 import tomllib
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Collection, Mapping
+from dataclasses import MISSING, asdict, dataclass, fields, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from knotwork._checks import argument_error, check_bool, check_choice, check_int, listed, type_error
 from knotwork._preparation.members import SPLITS
@@ -35,6 +35,10 @@ DIVISORS = ("std", "range")
 DEFAULT_BINS = "cart"
 """Default placement of the bins of PLE; a plan may name another one that does not need the target."""
 
+TABLE_EXAMPLE = "{path = 'flats.csv', target = 'rent'}"
+
+T = TypeVar("T")
+
 NEWER_FIELDS: dict[str, Any] = {
     "variants": [],
     "keep_knots": False,
@@ -55,22 +59,10 @@ class TableFile:
     categorical: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("path", "target"):
-            if not isinstance(getattr(self, name), str):
-                raise type_error(name, "be text", getattr(self, name))
+        _check_types(self, ("path", "target"), str, "be text")
         if self.task is not None:
             check_choice(self.task, "task", TASKS)
         object.__setattr__(self, "categorical", _read_names(self.categorical, "categorical"))
-
-    @classmethod
-    def from_value(cls, value: Any) -> "TableFile":
-        """Read an entry of `tables`."""
-        if isinstance(value, TableFile):
-            return value
-        if not isinstance(value, Mapping):
-            raise type_error("tables", "be tables such as {path = 'flats.csv', target = 'rent'}", value)
-        _check_keys(value, _field_names(cls), "tables", required=("path", "target"))
-        return cls(**value)
 
     @property
     def name(self) -> str:
@@ -117,8 +109,7 @@ class BackboneChoice:
         settings = {name: setting for name, setting in value.items() if name not in ("name", "label")}
         config: Backbone | LinearConfig
         if kind == LinearConfig.name:
-            _check_keys(settings, _field_names(LinearConfig), "a linear model")
-            config = LinearConfig(**settings)
+            config = _read(LinearConfig, settings, "a linear model")
         else:
             config = make_backbone(kind, settings, preset=preset)
         return cls(str(value.get("label", kind)), config)
@@ -148,30 +139,26 @@ class Variant:
     ``"auto"``, a number of pairs, or the settings of `knotwork.nn.InteractionConfig`; pairs are found on training rows.
     """
 
-    name: str
+    name: str = ""
     training: tuple[tuple[str, Any], ...] = ()
     interactions: InteractionConfig | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
             raise type_error("name of a variant", "be text", self.name)
+        if not isinstance(self.training, Mapping | tuple):
+            raise type_error("training of a variant", "be a table such as {knot_rate = 0.1}", self.training)
         changes = dict(self.training)
-        _check_keys(changes, _field_names(TrainingConfig), "training of a variant")
+        _check_keys(changes, TrainingConfig, "training of a variant")
         object.__setattr__(self, "training", tuple(changes.items()))
         object.__setattr__(self, "interactions", _read_interactions(self.interactions))
 
     @classmethod
     def from_value(cls, value: Any) -> "Variant":
         """Read a variant of a plan: a table with `name`, and the table `training` or `interactions`."""
-        if isinstance(value, Variant):
-            return value
-        if not isinstance(value, Mapping) or not isinstance(value.get("training", {}), Mapping):
-            raise type_error("variants", "be tables such as {name = 'slow', training = {knot_rate = 0.1}}", value)
-        _check_keys(value, _field_names(cls), "variants")
-        if not set(value) & {"training", "interactions"}:
+        if isinstance(value, Mapping) and not set(value) & {"training", "interactions"}:
             raise argument_error("variants", "have training or interactions", dict(value))
-        training = tuple(value.get("training", {}).items())
-        return cls(name=value.get("name", ""), training=training, interactions=value.get("interactions"))
+        return _read(cls, value, "variants", "{name = 'slow', training = {knot_rate = 0.1}}")
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -274,32 +261,26 @@ class Plan:
             raise argument_error("methods", "have fixed knots and no embedding in front of a linear model", learned)
         if has_linear and any(variant.interactions for variant in self.variants):
             raise argument_error("variants", "have no interactions in front of a linear model", self.variants)
-        check_int(self.folds, "folds", minimum=2 if self.split == "folds" else 1)
+        for name, least in {"folds": 2 if self.split == "folds" else 1, "seed": 0, "n_seeds": 1}.items():
+            check_int(getattr(self, name), name, minimum=least)
         if self.first_folds is not None and check_int(self.first_folds, "first_folds", minimum=1) > self.folds:
             raise argument_error("first_folds", f"be at most folds={self.folds}", self.first_folds)
-        check_int(self.seed, "seed", minimum=0)
-        check_int(self.n_seeds, "n_seeds", minimum=1)
-        check_choice(self.split, "split", SPLITS)
-        check_choice(self.categories, "categories", CATEGORIES)
-        check_choice(self.nrmse_by, "nrmse_by", DIVISORS)
-        without_target = [name for name in PLACEMENTS if not resolve_placement(name).supervised]
-        check_choice(self.bins, "bins", (DEFAULT_BINS, *without_target))
+        bins = (DEFAULT_BINS, *(name for name in PLACEMENTS if not resolve_placement(name).supervised))
+        choices = {"split": SPLITS, "categories": CATEGORIES, "nrmse_by": DIVISORS, "bins": bins}
+        for name, known in choices.items():
+            check_choice(getattr(self, name), name, known)
         if self.bins != DEFAULT_BINS and any(kind.adaptive for kind in kinds.values()):
             raise argument_error("bins", "be 'cart' for PLE-Adaptive", self.bins)
-        check_bool(self.together, "together")
-        check_bool(self.keep_knots, "keep_knots")
+        for name in ("together", "keep_knots"):
+            check_bool(getattr(self, name), name)
         for variant in self.variants:
             self.config_of(variant.name)
 
     def _convert(self) -> None:
         """Convert values of a TOML file to the types of the fields."""
-        for name in ("name", "description"):
-            if not isinstance(getattr(self, name), str):
-                raise type_error(name, "be text", getattr(self, name))
+        _check_types(self, ("name", "description"), str, "be text")
         _check_name(self.name, "name")
-        for name in ("sizes", "tables", "backbones", "variants"):
-            if not isinstance(getattr(self, name), list | tuple):
-                raise type_error(name, "be a list", getattr(self, name))
+        _check_types(self, ("sizes", "tables", "backbones", "variants"), list | tuple, "be a list")
         preset = self.training.get("preset", "paper") if isinstance(self.training, Mapping) else "paper"
         converted = {
             "methods": _read_names(self.methods, "methods"),
@@ -307,7 +288,7 @@ class Plan:
             "sizes": tuple(self.sizes),
             "backbones": tuple(BackboneChoice.from_value(value, preset) for value in self.backbones),
             "variants": tuple(map(Variant.from_value, self.variants)),
-            "tables": tuple(map(TableFile.from_value, self.tables)),
+            "tables": tuple(_read(TableFile, each, "tables", TABLE_EXAMPLE) for each in self.tables),
             "training": _read_training({} if self.training is None else self.training),
         }
         for name, value in converted.items():
@@ -369,11 +350,6 @@ class Plan:
         """Return the interactions of a variant, given by its name."""
         return {choice.name: choice.interactions for choice in self.variants}.get(variant or "")
 
-    def pairs_of(self, variant: str | None) -> int | str | None:
-        """Return the number of pairs of columns that a variant looks for, or "auto"; None without interactions."""
-        interactions = self.interactions_of(variant)
-        return None if interactions is None else interactions.pairs
-
     @property
     def n_networks(self) -> int:
         """Number of networks."""
@@ -397,8 +373,8 @@ class Plan:
     @property
     def plan_hash(self) -> str:
         """SHA-256 of the plan without its description and the folders of files."""
-        content = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "description"}
-        content["backbones"] = [{"label": choice.label, **choice.settings} for choice in self.backbones]
+        content = self.to_mapping()
+        del content["description"]
         content["tables"] = [{**asdict(table), "path": table.name} for table in self.tables]
         content["training"] = self.config.identity()
         content["variants"] = [{**each.settings, "training": each.training} for each in self.variants]
@@ -409,18 +385,17 @@ class Plan:
 
     def to_mapping(self) -> dict[str, Any]:
         """Return the content of a file of this plan, for `from_mapping`; paths of tables are absolute."""
-        content = {field.name: getattr(self, field.name) for field in fields(self)}
-        content["backbones"] = [{**choice.settings, "label": choice.label} for choice in self.backbones]
-        content["tables"] = [{**asdict(table), "path": str(Path(table.path).absolute())} for table in self.tables]
-        content["training"] = asdict(self.config)
-        content["variants"] = [variant.settings for variant in self.variants]
-        return content
+        return {field.name: getattr(self, field.name) for field in fields(self)} | {
+            "backbones": [{**choice.settings, "label": choice.label} for choice in self.backbones],
+            "tables": [{**asdict(table), "path": str(Path(table.path).absolute())} for table in self.tables],
+            "training": asdict(self.config),
+            "variants": [variant.settings for variant in self.variants],
+        }
 
     @classmethod
     def from_mapping(cls, content: Mapping[str, Any], folder: Path | None = None) -> "Plan":
         """Make a plan from the content of a TOML file; paths of tables are relative to `folder`."""
-        _check_keys(content, _field_names(cls), "a plan", required=("name", "methods", "backbones"))
-        plan = cls(**content)
+        plan = _read(cls, content, "a plan")
         if folder is None:
             return plan
         placed = tuple(replace(table, path=str(folder / Path(table.path).expanduser())) for table in plan.tables)
@@ -462,7 +437,7 @@ def _read_training(value: Any) -> TrainingConfig:
     """Read the table `training`: a preset, and the settings that differ from it."""
     if isinstance(value, Mapping):
         preset = PRESETS[check_choice(value.get("preset", "paper"), "preset", PRESETS)]()
-        _check_keys(value, ["preset", *_field_names(TrainingConfig)], "training")
+        _check_keys(value, TrainingConfig, "training", "preset")
         value = replace(preset, **{name: setting for name, setting in value.items() if name != "preset"})
     if not isinstance(value, TrainingConfig):
         raise type_error("training", "be a table or a TrainingConfig", value)
@@ -472,8 +447,7 @@ def _read_training(value: Any) -> TrainingConfig:
 def _read_interactions(value: Any) -> InteractionConfig | None:
     """Read the interactions of a variant: a number of pairs, "auto", or a table of settings."""
     if isinstance(value, Mapping):
-        _check_keys(value, _field_names(InteractionConfig), "interactions of a variant")
-        value = InteractionConfig(**value)
+        value = _read(InteractionConfig, value, "interactions of a variant")
     config = None if value is None else InteractionConfig.from_value(value)
     if config is not None and isinstance(config.pairs, tuple):
         raise argument_error("pairs", "be 'auto' or a number of pairs in a study", config.pairs)
@@ -483,9 +457,8 @@ def _read_interactions(value: Any) -> InteractionConfig | None:
 def _without_time_limit(config: TrainingConfig) -> TrainingConfig:
     """Return a configuration, or raise an error if it has a time limit."""
     if config.time_limit is not None:
-        raise argument_error(
-            "time_limit", "not be given in a study", config.time_limit, "Scores would depend on the machine's speed."
-        )
+        hint = "Scores would depend on the machine's speed."
+        raise argument_error("time_limit", "not be given in a study", config.time_limit, hint)
     return config
 
 
@@ -495,15 +468,29 @@ def _read_names(value: Any, name: str) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _field_names(kind: type[Any]) -> list[str]:
-    return [field.name for field in fields(kind)]
+def _check_types(instance: object, names: Collection[str], kind: Any, requirement: str) -> None:
+    """Raise an error unless the fields of an instance have a type."""
+    for name in names:
+        if not isinstance(getattr(instance, name), kind):
+            raise type_error(name, requirement, getattr(instance, name))
 
 
-def _check_keys(content: Mapping[str, Any], known: list[str], where: str, *, required: Iterable[str] = ()) -> None:
-    """Raise an error for an unknown or missing key, with the list of known keys."""
+def _read(kind: type[T], value: Any, where: str, example: str = "") -> T:
+    """Read a table of a plan as the dataclass `kind`, which checks the values."""
+    if isinstance(value, kind):
+        return value
+    if not isinstance(value, Mapping):
+        raise type_error(where, f"be tables such as {example}", value)
+    _check_keys(value, kind, where)
+    return kind(**value)
+
+
+def _check_keys(content: Mapping[str, Any], kind: type[Any], where: str, *more: str) -> None:
+    """Raise an error unless keys are fields of a dataclass, or in `more`, and no field without a default is missing."""
+    known = [*more, *(field.name for field in fields(kind))]
     for key in content:
         if key not in known:
             raise argument_error(f"key of {where}", f"be one of {listed(known, most=40)}", key)
-    for key in required:
-        if key not in content:
-            raise argument_error(where, f"have the key {key!r}", dict(content))
+    for field in fields(kind):
+        if field.name not in content and field.default is MISSING and field.default_factory is MISSING:
+            raise argument_error(where, f"have the key {field.name!r}", dict(content))

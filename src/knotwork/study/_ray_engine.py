@@ -1,21 +1,21 @@
 """Units as tasks of a Ray cluster: this process loads, fits and records; the workers train."""
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 from knotwork._checks import argument_error, check_choice
-from knotwork._preparation.members import Fitted, Split
-from knotwork.study._data import StudyData
-from knotwork.study._fitting import Wanted, wanted_by
+from knotwork._preparation.members import Fitted
 from knotwork.study._folder import Lock, claim
-from knotwork.study._networks import NetworkSpec, Unit, siblings
+from knotwork.study._networks import NetworkSpec, Unit, Wanted, networks_after
 from knotwork.study._plan import Plan
+from knotwork.study._prepared import StudyData
 from knotwork.study._provenance import origin
 from knotwork.study._traces import Result
-from knotwork.study._trainer import failure
-from knotwork.study._worker import DATA_ERRORS, Prepared, UnitOutcome, Worker, train_networks
+from knotwork.study._trainer import UnitTrainer, failure
+from knotwork.study._worker import DATA_ERRORS, Worker
 from knotwork.training import MAX_RETRIES, connected
 
 __all__ = ["RayCluster", "connected"]
@@ -25,15 +25,6 @@ QUEUE = 2
 waiting units fit into Ray's object store."""
 
 
-class _Submitted(NamedTuple):
-    """A unit that was submitted to Ray."""
-
-    unit: Unit
-    networks: list[NetworkSpec]
-    lock: Lock
-    started: float
-
-
 @final
 @dataclass(eq=False)
 class RayCluster:
@@ -41,16 +32,16 @@ class RayCluster:
 
     Ray workers need neither the data sets nor LightGBM nor the folder of the study. If a worker dies, Ray runs its unit
     again elsewhere; after the death of four workers the unit gets failure records. `worker` prepares and records units,
-    `finish` is called with each unit and its outcome, `skip` with an unusable data set and the error.
+    `finish` is called with each unit and its new records by status, `skip` with an unusable data set and the error.
     """
 
     ray: Any
     worker: Worker
-    finish: Callable[[Unit, UnitOutcome], None]
+    finish: Callable[[Unit, Counter[str]], None]
     skip: Callable[[str, Exception], None]
     units_per_gpu: int = 2
-    _submitted: dict[Any, _Submitted] = field(default_factory=dict)
-    _table: tuple[Prepared, Any] | None = None
+    _submitted: dict[Any, tuple[Unit, list[NetworkSpec], Lock, float]] = field(default_factory=dict)
+    _table: tuple[StudyData, Any] | None = None
 
     def work(self, units: list[Unit]) -> list[Unit]:
         """Train units, and return those that another process is working on."""
@@ -60,7 +51,7 @@ class RayCluster:
         try:
             for place, unit in enumerate(units):
                 try:
-                    if unit.dataset not in skipped and not self._submit(task, unit, units[place + 1 :]):
+                    if unit.dataset not in skipped and not self._submit(task, unit, networks_after(units, place)):
                         busy.append(unit)
                 except DATA_ERRORS as error:
                     skipped.add(unit.dataset)
@@ -70,8 +61,8 @@ class RayCluster:
                 self._collect(wait=True)
         finally:
             # Tasks end with the connection. Cancelling a task that has just ended would abort this process.
-            for submitted in self._submitted.values():
-                submitted.lock.release()
+            for _, _, lock, _ in self._submitted.values():
+                lock.release()
         return busy
 
     def _capacity(self) -> tuple[float, int]:
@@ -84,7 +75,7 @@ class RayCluster:
             return 0.0, QUEUE * max(int(resources.get("CPU", 0)), 1)
         return 1.0 / self.units_per_gpu, QUEUE * self.units_per_gpu * int(resources["GPU"])
 
-    def _submit(self, task: Any, unit: Unit, later: list[Unit]) -> bool:
+    def _submit(self, task: Any, unit: Unit, later: list[NetworkSpec]) -> bool:
         """Submit the missing networks of a unit to Ray; False if another process is working on it."""
         lock = claim(self.worker.out / "locks", unit.slot)
         if lock is None:
@@ -93,22 +84,18 @@ class RayCluster:
             networks = self.worker.missing(unit.networks)
             if not networks:
                 lock.release()
-                self.finish(unit, UnitOutcome())
+                self.finish(unit, Counter())
                 return True
-            prepared = self.worker.prepare(unit.dataset, [*networks, *siblings(unit, later)])
-            fitted = {wanted: prepared.fitted[wanted] for wanted in {wanted_by(network) for network in networks}}
-            reference = task.remote(self.worker.plan, self._stored(prepared), fitted, networks, self.worker.device)
+            data = self.worker.prepare(unit.dataset, [*networks, *later])
+            if self._table is None or self._table[0] is not data:  # stored once for all units of the data set
+                self._table = data, self.ray.put(replace(data, fitted={}))
+            fitted = {network.wanted: data.fitted[network.wanted] for network in networks}
+            reference = task.remote(self.worker.plan, self._table[1], fitted, networks, self.worker.device)
         except BaseException:
             lock.release()
             raise
-        self._submitted[reference] = _Submitted(unit, networks, lock, time.time())
+        self._submitted[reference] = unit, networks, lock, time.time()
         return True
-
-    def _stored(self, prepared: Prepared) -> Any:
-        """Return the reference of a table in Ray's object store, where it is stored once for all its units."""
-        if self._table is None or self._table[0] is not prepared:
-            self._table = prepared, self.ray.put((prepared.data, prepared.splits))
-        return self._table[1]
 
     def _collect(self, *, wait: bool) -> None:
         """Record all finished units; with `wait`, wait for the first one."""
@@ -122,8 +109,8 @@ class RayCluster:
             results = self._results(done[0], len(networks))
             del self._submitted[done[0]]
             with lock:
-                outcome = self.worker.record(unit, networks, results, started=started)
-            self.finish(unit, outcome)
+                counts = self.worker.record(unit, networks, results, started)
+            self.finish(unit, counts)
 
     def _results(self, reference: Any, n_networks: int) -> list[Result]:
         """Return the results of a task; failures if all of its workers died."""
@@ -137,13 +124,9 @@ class RayCluster:
 
 
 def _train_unit(
-    plan: Plan,
-    table: tuple[StudyData, list[Split]],
-    fitted: dict[Wanted, Fitted | str],
-    networks: list[NetworkSpec],
-    device: str,
+    plan: Plan, data: StudyData, fitted: dict[Wanted, Fitted | str], networks: list[NetworkSpec], device: str
 ) -> list[Result]:
     """Train a unit in a Ray worker; its time starts here, because the task may have waited in the queue."""
     started = time.time()
-    results = train_networks(plan, Prepared(*table, fitted), networks, device=device)
+    results = UnitTrainer(plan, replace(data, fitted=fitted), device).results(networks)
     return [replace(result, row={**origin(), **result.row, "started_at": started}) for result in results]

@@ -25,22 +25,20 @@ from knotwork.study._provenance import PROVENANCE
 from knotwork.training import METRICS
 
 __all__ = [
+    "CONSOLIDATED",
     "FIRST_EPOCH",
     "IDENTITY",
+    "NEWER_COLUMNS",
+    "STACK",
     "RecordIndex",
     "RecordWarning",
-    "check_manifests",
     "consolidate",
     "counted_from_one",
-    "inspect_manifests",
     "load_results",
-    "manifest_paths",
     "open_study",
     "read_manifests",
     "record_schema",
-    "select_results",
     "store_manifest",
-    "warn_of",
     "write_manifest",
     "write_records",
 ]
@@ -76,16 +74,9 @@ STACK = ("stack", "stack_size", "stack_place")
 """Columns on the stack that a network was trained in: its identifier, its number of networks, and the position in it,
 from 0."""
 
-_FIRST_ORIGIN = ("version", "torch_version", "device")
 NEWER_COLUMNS = (
-    "variant",
-    "knot_shift",
-    "chosen",
-    "pairs",
-    "epoch_seconds",
-    "valid_score",
-    *STACK,
-    *(name for name in PROVENANCE if name not in _FIRST_ORIGIN),
+    *("variant", "knot_shift", "chosen", "pairs", "epoch_seconds", "valid_score", *STACK),
+    *(name for name in PROVENANCE if name not in ("version", "torch_version", "device")),
 )
 """Columns added after the first version of records; they are missing in old records."""
 
@@ -98,6 +89,9 @@ READER_THREADS = 8
 
 MANIFEST_KEYS = {"plan", "plan_hash", "run_at", "n_rows", "networks"}
 """Keys of every manifest; since version 0.2.0 there is also `definition`, the plan."""
+
+Stamp = tuple[int, int, int]
+"""Inode, size and modification time of a file."""
 
 
 def _metric_columns() -> list[str]:
@@ -124,47 +118,48 @@ def write_records(out: Path, name: str, rows: Iterable[Mapping[str, Any]]) -> Pa
     unknown = sorted({column for row in content for column in row} - set(schema.names))
     if unknown:  # Arrow would drop them silently
         raise argument_error("rows", "have only the columns of records", unknown)
-    table = pa.Table.from_pylist(content, schema=schema)
-    write_table(path, table)
+    write_table(path, pa.Table.from_pylist(content, schema=schema))
     return path
 
 
 @final
 @dataclass
 class RecordIndex:
-    """The records in the folder of a study; `refresh` reads only new files.
-
-    `problems` has the reasons why files are ignored, by their paths within the folder.
-    """
+    """The records and manifests in the folder of a study; `refresh` reads only new records."""
 
     out: Path
-    tables: dict[str, pa.Table] = field(default_factory=dict)
-    problems: dict[str, str] = field(default_factory=dict)
-    _seen: dict[str, tuple[int, int]] = field(default_factory=dict)
-    _numbers: dict[str, int] = field(default_factory=dict)
+    _contents: dict[str, "pa.Table | str"] = field(default_factory=dict)
+    _seen: dict[str, Stamp] = field(default_factory=dict)
+    _other_problems: dict[str, str] = field(default_factory=dict)
     _frame: pd.DataFrame | None = None
 
+    @property
+    def tables(self) -> dict[str, pa.Table]:
+        """The records by their file names."""
+        return {name: content for name, content in self._contents.items() if not isinstance(content, str)}
+
+    @property
+    def problems(self) -> dict[str, str]:
+        """The reasons why files are ignored, by their paths within the folder."""
+        records = {f"records/{name}": text for name, text in self._contents.items() if isinstance(text, str)}
+        return records | self._other_problems
+
     def refresh(self) -> "RecordIndex":
-        """Read new and replaced files, and drop deleted ones."""
+        """Read new and replaced records, and drop deleted ones."""
         stamps = self._stamps()
-        for name in [name for name in self._seen if name not in stamps]:
-            self._forget(name)
-        new = [name for name, stamp in stamps.items() if self._seen.get(name) != stamp]
-        if len(new) > 1:
-            self._read_consolidated(stamps)
-            new = [name for name, stamp in stamps.items() if self._seen.get(name) != stamp]
+        if stamps == self._seen:
+            return self
+        contents = {name: content for name, content in self._contents.items() if self._seen[name] == stamps.get(name)}
+        if not self._seen and len(stamps) > 1:
+            contents = self._read_consolidated(stamps)
+        new = [name for name in stamps if name not in contents]
         with ThreadPoolExecutor(READER_THREADS) as pool:
-            for name, content in zip(new, pool.map(_read_file, [self._path(name) for name in new]), strict=True):
-                self._forget(name)
-                self._seen[name] = stamps[name]
-                if isinstance(content, str):
-                    self.problems[_record(name)] = content
-                else:
-                    self.tables[name] = content
+            contents |= zip(new, pool.map(_read_file, [self.out / "records" / name for name in new]), strict=True)
+        self._contents, self._seen, self._frame = {name: contents[name] for name in stamps}, stamps, None
         return self
 
-    def _stamps(self) -> dict[str, tuple[int, int]]:
-        """Return size and modification time of every record file.
+    def _stamps(self) -> dict[str, Stamp]:
+        """Return the stamp of every record file.
 
         Records are replaced by renaming, which changes the inode, so that a directory listing is enough for known
         files: reading the sizes of thousands of files before every unit is slow on a shared file system.
@@ -174,43 +169,33 @@ class RecordIndex:
             for entry in sorted(entries, key=lambda entry: entry.name):
                 if not entry.name.endswith(".parquet") or entry.name.startswith("."):
                     continue
-                if entry.name in self._seen and self._numbers.get(entry.name) == entry.inode():
-                    stamps[entry.name] = self._seen[entry.name]
+                known = self._seen.get(entry.name)
+                if known is not None and known[0] == entry.inode():
+                    stamps[entry.name] = known
                     continue
                 with suppress(FileNotFoundError):
                     stat = os.stat(entry.path)
-                    stamps[entry.name] = (stat.st_size, stat.st_mtime_ns)
-                    self._numbers[entry.name] = stat.st_ino
+                    stamps[entry.name] = stat.st_ino, stat.st_size, stat.st_mtime_ns
         return stamps
 
-    def _path(self, name: str) -> Path:
-        return self.out / "records" / name
-
-    def _forget(self, name: str) -> None:
-        self.tables.pop(name, None)
-        self.problems.pop(_record(name), None)
-        self._seen.pop(name, None)
-        self._frame = None
-
-    def _read_consolidated(self, stamps: Mapping[str, tuple[int, int]]) -> None:
-        """Read the consolidated copy of those records that have not changed since."""
+    def _read_consolidated(self, stamps: Mapping[str, Stamp]) -> dict[str, "pa.Table | str"]:
+        """Return those records of the consolidated copy that have not changed since."""
         path = self.out / CONSOLIDATED
-        if not path.is_file() or self._seen:
-            return
-        table = read_table(path)
-        parts = [] if isinstance(table, str) else _read_list(table, b"parts")
-        table = table if isinstance(table, str) else _as_record(table)
+        if not path.is_file():
+            return {}
+        copy = read_table(path)
+        parts = None if isinstance(copy, str) else _read_list(copy, b"parts")
+        table = copy if isinstance(copy, str) else _as_record(copy)
         if isinstance(table, str) or parts is None:  # the copy is not needed: the records themselves are read
             problem = table if isinstance(table, str) else CHANGED
-            self.problems[CONSOLIDATED] = f"{problem}; it is only a copy of the records, which were read instead"
-            return
-        first = 0
+            self.ignore(CONSOLIDATED, f"{problem}; it is only a copy of the records, which were read instead")
+            return {}
+        unchanged, first = {}, 0
         for name, size, changed, n_rows in parts:
-            if stamps.get(name) == (size, changed):
-                self.tables[name] = table.slice(first, n_rows)
-                self._seen[name] = (size, changed)
-                self._frame = None
+            if name in stamps and stamps[name][1:] == (size, changed):
+                unchanged[name] = table.slice(first, n_rows)
             first += n_rows
+        return unchanged
 
     def frame(self) -> pd.DataFrame:
         """Return one row for every key: the latest success, or else the latest failure."""
@@ -221,18 +206,6 @@ class RecordIndex:
         files = np.repeat(list(self.tables), [table.num_rows for table in self.tables.values()])
         chosen = self._chosen()
         return dict(zip(chosen["key"], files[chosen.index].tolist(), strict=True))
-
-    def _chosen(self) -> pd.DataFrame:
-        """Return the rows of `frame`, indexed by their positions in the concatenated files."""
-        if not self.tables:
-            return pd.DataFrame({name: [] for name in record_schema().names})
-        if self._frame is not None:
-            return self._frame
-        frame: pd.DataFrame = _joined(self.tables.values()).to_pandas()
-        frame["size"] = frame["size"].astype("Int64")
-        order = frame.assign(_ok=frame["status"] == "ok").sort_values(["_ok", "recorded_at"], kind="stable")
-        self._frame = order.drop_duplicates("key", keep="last").drop(columns="_ok").sort_index()
-        return self._frame
 
     def states(self) -> dict[str, tuple[str, float]]:
         """Return the status and time of the record of every key."""
@@ -245,10 +218,56 @@ class RecordIndex:
                     best[key] = status, recorded_at
         return best
 
+    def _chosen(self) -> pd.DataFrame:
+        """Return the rows of `frame`, indexed by their positions in the concatenated files."""
+        if not self.tables:
+            return pd.DataFrame({name: [] for name in record_schema().names})
+        if self._frame is None:
+            frame: pd.DataFrame = _joined(self.tables.values()).to_pandas()
+            frame["size"] = frame["size"].astype("Int64")
+            order = frame.assign(_ok=frame["status"] == "ok").sort_values(["_ok", "recorded_at"], kind="stable")
+            self._frame = order.drop_duplicates("key", keep="last").drop(columns="_ok").sort_index()
+        return self._frame
 
-def _record(name: str) -> str:
-    """Return the path of a record within the folder of its study."""
-    return f"records/{name}"
+    def select(self, plan_hash: str | None) -> pd.DataFrame:
+        """Return the rows of `load_results`."""
+        frame = self.frame()
+        if plan_hash is None:
+            latest = frame.sort_values("recorded_at", kind="stable").drop_duplicates(["plan", *IDENTITY], keep="last")
+            return latest.sort_index().reset_index(drop=True)
+        path = _manifest_path(self.out, plan_hash)
+        if not path.is_file():
+            raise argument_error("plan_hash", f"be the hash of a plan that was run in {self.out}", plan_hash)
+        networks = (self.manifest(path) or {"networks": ()})["networks"]
+        return frame[frame["key"].isin([network[0] for network in networks])].reset_index(drop=True)
+
+    def manifests(self, *, required: bool = False) -> list[dict[str, Any]]:
+        """Return the manifests of all plans, the latest last; if `required`, none raises an error."""
+        paths = sorted(path for path in (self.out / "plans").glob("*.json") if not path.name.startswith("."))
+        manifests = [manifest for path in paths if (manifest := self.manifest(path)) is not None]
+        if required and not manifests:
+            hint = "Pass the folder of 'knotwork study run NAME --out DIR', or run a plan there first."
+            raise argument_error("out", "be a folder that a plan was run in", str(self.out), hint)
+        return sorted(manifests, key=lambda content: float(content["run_at"]))
+
+    def manifest(self, path: Path) -> dict[str, Any] | None:
+        """Read a manifest. A damaged one lists the recorded networks of its plan; None if there are none."""
+        content = _read_manifest(path)
+        if content is None:
+            content = _from_records(path.stem, self.refresh().frame())
+            networks = "" if content is None else "; the networks of its plan are taken from the records"
+            problem = f"is damaged, or not a list of the networks of a plan{networks}"
+            self.ignore(f"plans/{path.name}", problem)
+        return content
+
+    def ignore(self, name: str, problem: str) -> None:
+        """Note why a file, given by its path within the folder, is ignored."""
+        self._other_problems[name] = problem
+
+    def warn(self) -> None:
+        """Warn of the files that are ignored."""
+        for name, problem in self.problems.items():
+            warn_user(f"{self.out / name} {problem}. It was ignored.", RecordWarning)
 
 
 def _read_file(path: Path) -> "pa.Table | str":
@@ -311,40 +330,27 @@ def load_results(out: str | PathLike[str], plan_hash: str | None = None) -> pd.D
     DataFrame
         The columns of records, among them every metric of `knotwork.training.METRICS`.
     """
-    return select_results(open_study(out), plan_hash)
+    index = open_study(out)
+    frame = index.select(plan_hash)
+    index.warn()
+    return frame
 
 
 def open_study(out: str | PathLike[str]) -> RecordIndex:
-    """Return the records in the folder of a study, and warn of damaged files."""
+    """Return the records in the folder of a study."""
     folder = Path(out)
     if not folder.is_dir():
-        raise argument_error(
-            "out", "be the folder of a study", str(out), "Run 'knotwork study run NAME --out DIR' first."
-        )
-    index = RecordIndex(folder).refresh()
-    warn_of(folder, index.problems)
-    return index
+        hint = "Run 'knotwork study run NAME --out DIR' first."
+        raise argument_error("out", "be the folder of a study", str(out), hint)
+    return RecordIndex(folder).refresh()
 
 
-def select_results(index: RecordIndex, plan_hash: str | None) -> pd.DataFrame:
-    """Return the rows of `load_results`."""
-    frame = index.frame()
-    if plan_hash is not None:
-        path = _manifest_path(index.out, plan_hash)
-        if not path.is_file():
-            raise argument_error("plan_hash", f"be the hash of a plan that was run in {index.out}", plan_hash)
-        manifests, problems = inspect_manifests([path], index)
-        warn_of(index.out, problems)
-        keys = [network[0] for manifest in manifests for network in manifest["networks"]]
-        return frame[frame["key"].isin(keys)].reset_index(drop=True)
-    latest = frame.sort_values("recorded_at", kind="stable").drop_duplicates(["plan", *IDENTITY], keep="last")
-    return latest.sort_index().reset_index(drop=True)
-
-
-def warn_of(out: Path, problems: Mapping[str, str]) -> None:
-    """Warn of files in the folder of a study that were ignored, given by their paths within the folder."""
-    for name, problem in problems.items():
-        warn_user(f"{out / name} {problem}. It was ignored.", RecordWarning)
+def read_manifests(out: Path) -> list[dict[str, Any]]:
+    """Return the manifests of all plans that were run in a folder, the latest last, and warn of damaged files."""
+    index = RecordIndex(out)
+    manifests = index.manifests()
+    index.warn()
+    return manifests
 
 
 def consolidate(out: Path) -> None:
@@ -352,11 +358,10 @@ def consolidate(out: Path) -> None:
     index = RecordIndex(out).refresh()
     if len(index.tables) < 2:
         return
-    parts = [[name, *index._seen[name], table.num_rows] for name, table in index.tables.items()]
+    parts = [[name, *index._seen[name][1:], table.num_rows] for name, table in index.tables.items()]
     table = _joined(index.tables.values())
     metadata = {**(record_schema(table.column_names).metadata or {}), b"parts": json.dumps(parts).encode()}
-    table = table.replace_schema_metadata(metadata)
-    write_table(out / CONSOLIDATED, table)
+    write_table(out / CONSOLIDATED, table.replace_schema_metadata(metadata))
 
 
 def _manifest_path(out: Path, plan_hash: str) -> Path:
@@ -364,29 +369,30 @@ def _manifest_path(out: Path, plan_hash: str) -> Path:
 
 
 def write_manifest(
-    out: Path, plan: Plan, networks: Sequence[NetworkSpec], n_rows: dict[str, int], *, unavailable: Collection[str] = ()
+    index: RecordIndex,
+    plan: Plan,
+    networks: Sequence[NetworkSpec],
+    n_rows: dict[str, int],
+    unavailable: Collection[str],
 ) -> None:
     """Write the networks of a plan and the numbers of rows, so that the status can be computed without data.
 
     For data sets that are not available, the entries of an earlier manifest of the plan are kept.
     """
-    path = _manifest_path(out, plan.plan_hash)
-    earlier, _ = inspect_manifests([path] if path.is_file() else [], RecordIndex(out))
-    before = next(iter(earlier), {})
-    kept = [network for network in before.get("networks", ()) if network[1] in unavailable]
-    rows = {name: number for name, number in before.get("n_rows", {}).items() if name in unavailable}
+    path = _manifest_path(index.out, plan.plan_hash)
+    before = (index.manifest(path) if path.is_file() else None) or {"networks": (), "n_rows": {}}
     content = {
         "plan": plan.name,
         "plan_hash": plan.plan_hash,
         "run_at": time.time(),
-        "n_rows": {**rows, **n_rows},
+        "n_rows": {name: number for name, number in before["n_rows"].items() if name in unavailable} | n_rows,
         "definition": plan.to_mapping(),
-        "networks": kept
+        "networks": [network for network in before["networks"] if network[1] in unavailable]
         + [
             [each.key, each.dataset, each.backbone.label, each.backbone.tokens, each.encoding.size] for each in networks
         ],
     }
-    store_manifest(out, content)
+    store_manifest(index.out, content)
 
 
 def store_manifest(out: Path, content: dict[str, Any]) -> None:
@@ -397,29 +403,6 @@ def store_manifest(out: Path, content: dict[str, Any]) -> None:
 
 def _digest(content: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
-def manifest_paths(out: Path) -> list[Path]:
-    """Return the manifests in the folder of a study."""
-    return sorted(path for path in (out / "plans").glob("*.json") if not path.name.startswith("."))
-
-
-def inspect_manifests(paths: Iterable[Path], index: RecordIndex) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """Return manifests, the latest last, and the problems of damaged files, by their paths within the folder.
-
-    For a damaged file, the recorded networks of its plan are listed instead.
-    """
-    manifests, problems = [], {}
-    for path in paths:
-        content = _read_manifest(path)
-        if content is None:
-            restored = _from_records(path.stem, index.refresh().frame())
-            manifests += [] if restored is None else [restored]
-            networks = "" if restored is None else "; the networks of its plan are taken from the records"
-            problems[f"plans/{path.name}"] = f"is damaged, or not a list of the networks of a plan{networks}"
-        else:
-            manifests.append(content)
-    return sorted(manifests, key=lambda content: float(content["run_at"])), problems
 
 
 def _read_manifest(path: Path) -> dict[str, Any] | None:
@@ -446,33 +429,10 @@ def _from_records(stem: str, frame: pd.DataFrame) -> dict[str, Any] | None:
     if not len(rows):
         return None
     places = rows[["key", "dataset", "backbone", "tokens", "size"]].astype(object)
-    networks = places.where(places.notna(), None).to_numpy().tolist()
-    known = rows.dropna(subset=["n_rows"])
     return {
         "plan": str(rows["plan"].iloc[-1]),
         "plan_hash": str(rows["plan_hash"].iloc[-1]),
         "run_at": float(rows["recorded_at"].max()),
-        "n_rows": {
-            **dict.fromkeys(rows["dataset"], 0),
-            **dict(zip(known["dataset"], map(int, known["n_rows"]), strict=True)),
-        },
-        "networks": networks,
+        "n_rows": rows.groupby("dataset")["n_rows"].last().fillna(0).astype(int).to_dict(),
+        "networks": places.where(places.notna(), None).to_numpy().tolist(),
     }
-
-
-def read_manifests(out: Path) -> list[dict[str, Any]]:
-    """Return the manifests of all plans that were run in a folder, the latest last, and warn of damaged files."""
-    manifests, problems = inspect_manifests(manifest_paths(out), RecordIndex(out))
-    warn_of(out, problems)
-    return manifests
-
-
-def check_manifests(out: Path, manifests: Sequence[Any]) -> None:
-    """Raise an error if no plan was run in a folder."""
-    if not manifests:
-        raise argument_error(
-            "out",
-            "be a folder that a plan was run in",
-            str(out),
-            "Pass the folder of 'knotwork study run NAME --out DIR', or run a plan there first.",
-        )

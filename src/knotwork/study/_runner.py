@@ -1,8 +1,9 @@
 """Running a plan in a folder: only missing networks are trained, and several processes may share the folder."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from os import PathLike
@@ -13,14 +14,13 @@ import numpy as np
 
 from knotwork._checks import check_bool, check_choice, check_int, type_error
 from knotwork.basis import FloatArray
-from knotwork.study._data import DataIdentity
-from knotwork.study._fitting import wanted_by
+from knotwork.study import _ray_engine
 from knotwork.study._folder import remove_leftovers
-from knotwork.study._networks import NetworkSpec, Unit, expand, fold_and_size, group_units, siblings
+from knotwork.study._networks import DataIdentity, NetworkSpec, Unit, expand, fold_and_size, group_units, networks_after
 from knotwork.study._plan import Plan, load_plan
-from knotwork.study._records import CONSOLIDATED, consolidate, inspect_manifests, manifest_paths, write_manifest
+from knotwork.study._records import CONSOLIDATED, consolidate, write_manifest
 from knotwork.study._traces import TRACES
-from knotwork.study._worker import DATA_ERRORS, POLL, Progress, UnitOutcome, Worker
+from knotwork.study._worker import DATA_ERRORS, POLL, Progress, Worker
 from knotwork.training import EpochReport, Reporter, resolve_device
 
 __all__ = ["RunSummary", "prepare_plan", "run"]
@@ -54,10 +54,11 @@ class RunSummary:
     seconds: float = 0.0
     unavailable: dict[str, str] = field(default_factory=dict)
 
-    def add(self, outcome: UnitOutcome) -> None:
-        """Add the counts of a unit."""
-        self.n_ok += outcome.n_ok
-        self.n_failed += outcome.n_failed
+    def add(self, counts: Counter[str]) -> str:
+        """Add numbers of networks by status; return the number of failures as words, empty without failures."""
+        self.n_ok += counts["ok"]
+        self.n_failed += counts["failed"]
+        return f", {counts['failed']} FAILED" if counts["failed"] else ""
 
 
 def run(
@@ -136,7 +137,7 @@ def run(
     for name in ("records", *TRACES, "prepared", "locks", "plans"):
         remove_leftovers(folder / name)
     worker = Worker(plan, folder, device, retry_failed, n_jobs)
-    with _cluster(engine, address) as ray:
+    with nullcontext() if engine == "local" else _ray_engine.connected(address) as ray:
         return _StudyRun(plan, worker, report, progress, ray, units_per_gpu, tuple(only), by_fold).train()
 
 
@@ -186,15 +187,6 @@ def _read_arguments(plan: Plan | str | PathLike[str], out: str | PathLike[str]) 
     return plan if isinstance(plan, Plan) else load_plan(plan), Path(out).expanduser()
 
 
-def _cluster(engine: str, address: str | None) -> AbstractContextManager[Any]:
-    """Return a context manager that provides the connected module `ray`, or None for the local engine."""
-    if engine == "local":
-        return nullcontext()
-    from knotwork.study._ray_engine import connected  # noqa: PLC0415 - only this engine needs it
-
-    return connected(address)
-
-
 @dataclass(eq=False)
 class _StudyRun:
     """One call of `run` or `prepare_plan`."""
@@ -215,9 +207,8 @@ class _StudyRun:
         identities = self._identities()
         networks = [network for name, data in identities.items() for network in expand(self.plan, name, data)]
         n_rows = {name: data.n_rows for name, data in identities.items()}
-        for name, problem in inspect_manifests(manifest_paths(self.worker.out), self.worker.index)[1].items():
-            self._say(f"{name} {problem}. It is ignored.")
-        write_manifest(self.worker.out, self.plan, networks, n_rows, unavailable=self.summary.unavailable)
+        self.worker.index.manifests()  # notes those that are damaged, before this plan's is replaced
+        write_manifest(self.worker.index, self.plan, networks, n_rows, self.summary.unavailable)
         missing = self.worker.missing(networks)
         self.summary.n_networks, self.summary.n_before = len(networks), len(networks) - len(missing)
         self._announce(identities, networks, missing)
@@ -242,16 +233,14 @@ class _StudyRun:
             name = next((name for name in waiting if not self.worker.is_being_prepared(name)), waiting[0])
             waiting.remove(name)
             try:
-                networks = expand(self.plan, name, self.worker.load(name).data.identity)
+                networks = expand(self.plan, name, self.worker.load(name).identity)
                 fitted = self.worker.prepare(name, networks).fitted
             except DATA_ERRORS as error:
                 self._skip(name, error)
                 continue
-            n_failed = sum(isinstance(fitted[wanted_by(network)], str) for network in networks)
-            self.summary.add(UnitOutcome(n_ok=len(networks) - n_failed, n_failed=n_failed))
+            counts = Counter("failed" if isinstance(fitted[each.wanted], str) else "ok" for each in networks)
             self.summary.n_networks += len(networks)
-            failed = f", {n_failed} FAILED" if n_failed else ""
-            self._say(f"{name}: {len(networks) - n_failed} networks are prepared{failed}")
+            self._say(f"{name}: {counts['ok']} networks are prepared{self.summary.add(counts)}")
         self.summary.seconds = time.perf_counter() - started
         return self.summary
 
@@ -264,7 +253,7 @@ class _StudyRun:
         identities = {}
         for name in self.plan.names:
             try:
-                identities[name] = self.worker.load(name).data.identity
+                identities[name] = self.worker.load(name).identity
             except DATA_ERRORS as error:
                 self._skip(name, error)
         return identities
@@ -298,7 +287,11 @@ class _StudyRun:
         self.n_units, self.n_done = len(pending), 0
         waiting = False
         while pending:
-            busy = self._work_here(pending) if self.ray is None else self._work_on_cluster(pending)
+            if self.ray is None:
+                busy = self._work_here(pending)
+            else:
+                cluster = _ray_engine.RayCluster(self.ray, self.worker, self._finish, self._skip, self.units_per_gpu)
+                busy = cluster.work(pending)
             if busy and not waiting:
                 self._say(f"Waiting for other processes, which are training {len(busy)} units.")
                 waiting = True
@@ -312,33 +305,25 @@ class _StudyRun:
         ends = np.cumsum([0, *(len(unit.networks) for unit in pending)]) / sum(len(unit.networks) for unit in pending)
         with nullcontext(None) if self.progress is None else self.progress() as report:
             for place, unit in enumerate(pending):
-                outcome = UnitOutcome()
+                counts: Counter[str] | None = Counter()
                 part = None if report is None else partial(_pass_on, report, place, ends)
                 try:
                     if unit.dataset not in self.summary.unavailable:
-                        later = siblings(unit, pending[place + 1 :])
-                        outcome = self.worker.work(unit, siblings=later, report=part)
+                        counts = self.worker.work(unit, networks_after(pending, place), part)
                 except DATA_ERRORS as error:
                     self._skip(unit.dataset, error)
-                if outcome.is_busy:
+                if counts is None:
                     busy.append(unit)
                 else:
-                    self._finish(unit, outcome)
+                    self._finish(unit, counts)
         return busy
 
-    def _work_on_cluster(self, pending: list[Unit]) -> list[Unit]:
-        """Train units on a Ray cluster, and return those that another process is working on."""
-        from knotwork.study._ray_engine import RayCluster  # noqa: PLC0415 - only this engine needs it
-
-        return RayCluster(self.ray, self.worker, self._finish, self._skip, self.units_per_gpu).work(pending)
-
-    def _finish(self, unit: Unit, outcome: UnitOutcome) -> None:
+    def _finish(self, unit: Unit, counts: Counter[str]) -> None:
         """Count and report a finished unit."""
         self.n_done += 1
-        self.summary.add(outcome)
-        if outcome.n_ok or outcome.n_failed:
-            failed = f", {outcome.n_failed} FAILED" if outcome.n_failed else ""
-            self._say(f"[{self.n_done}/{self.n_units}] {unit.name}: {outcome.n_ok} networks{failed}")
+        failed = self.summary.add(counts)
+        if counts:
+            self._say(f"[{self.n_done}/{self.n_units}] {unit.name}: {counts['ok']} networks{failed}")
 
 
 def _pass_on(report: Reporter, place: int, ends: FloatArray, epoch: EpochReport) -> Any:

@@ -10,7 +10,7 @@ import pandas as pd
 from knotwork.datasets import DATASETS, load_dataset
 from knotwork.study._folder import PREPARING
 from knotwork.study._plan import Plan
-from knotwork.study._records import RecordIndex, check_manifests, inspect_manifests, manifest_paths
+from knotwork.study._records import RecordIndex
 
 __all__ = ["BackboneEstimate", "StudyStatus", "backbone_estimates", "study_status", "written"]
 
@@ -41,8 +41,7 @@ def study_status(out: str | PathLike[str]) -> list[StudyStatus]:
     """Return the status of every plan that was run in a folder, the latest last."""
     folder = Path(out).expanduser()
     index = RecordIndex(folder).refresh()
-    manifests, damaged = inspect_manifests(manifest_paths(folder), index)
-    check_manifests(folder, manifests)
+    manifests = index.manifests(required=True)
     frame, states = index.frame(), index.states()
     n_working = sum(not path.name.startswith(PREPARING) for path in (folder / "locks").glob("*.lock"))
     statuses = []
@@ -63,7 +62,7 @@ def study_status(out: str | PathLike[str]) -> list[StudyStatus]:
                 n_working=n_working,
                 rate=3600.0 * len(recorded) / seconds if seconds else None,
                 remaining=_estimate_seconds(rest, frame),
-                problems=index.problems | damaged,
+                problems=index.problems,
             )
         )
     return statuses

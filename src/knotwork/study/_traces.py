@@ -1,22 +1,30 @@
 """Traces, which complement records: training histories, paths of learned knots, and fitted curves."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from knotwork.study._folder import read_table, write_table
 from knotwork.study._networks import NetworkSpec
-from knotwork.study._records import FIRST_EPOCH, counted_from_one, open_study, select_results, warn_of
-from knotwork.training import History
+from knotwork.study._records import FIRST_EPOCH, counted_from_one, open_study
 
-__all__ = ["TRACES", "Result", "load_curves", "load_histories", "load_knot_paths", "load_traces", "write_traces"]
+__all__ = [
+    "TRACES",
+    "Result",
+    "load_curves",
+    "load_histories",
+    "load_knot_paths",
+    "load_traces",
+    "trace",
+    "write_traces",
+]
 
 KEY_TYPE = pa.dictionary(pa.int32(), pa.string())
 TRACES: dict[str, dict[str, pa.DataType]] = {
@@ -29,68 +37,32 @@ TRACES: dict[str, dict[str, pa.DataType]] = {
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """The result of one network.
-
-    `row` has columns of its record; `knot_path` the knots at the start and after every epoch, of shape (epochs + 1,
-    n_features, K); `curve` the values of a single feature and the predictions, of shape (n, 2).
-    """
+    """The result of one network: columns of its record, and its traces by their kinds, without the key."""
 
     row: dict[str, Any]
-    history: History | None = None
-    knot_path: npt.NDArray[np.float64] | None = None
-    curve: npt.NDArray[np.float64] | None = None
+    traces: dict[str, pa.Table] = field(default_factory=dict)
 
 
 def _schema(kind: str) -> pa.Schema:
     return pa.schema(list(TRACES[kind].items()), metadata={FIRST_EPOCH: "1"})
 
 
-def write_traces(
-    out: Path, name: str, networks: Sequence[NetworkSpec], results: Sequence[Result], *, features: Sequence[str]
-) -> None:
-    """Write the traces of a record, one file with the record's name for each kind that has rows.
+def trace(kind: str, **columns: npt.ArrayLike) -> dict[str, pa.Table]:
+    """Return the trace of one network by its kind."""
+    schema = _schema(kind).remove(0)
+    return {kind: pa.table([pa.array(columns[column.name], column.type) for column in schema], schema=schema)}
 
-    `features` are the names of the numerical features.
-    """
-    for kind, columns_of in TRACE_COLUMNS.items():
-        schema = _schema(kind)
+
+def write_traces(out: Path, name: str, networks: Sequence[NetworkSpec], results: Sequence[Result]) -> None:
+    """Write the traces of a record, one file with the record's name for each kind that has rows."""
+    for kind in TRACES:
         tables = []
         for network, result in zip(networks, results, strict=True):
-            columns = columns_of(result, features)
-            n_rows = len(next(iter(columns.values()), ()))
-            if n_rows:
-                full = {"key": [network.key] * n_rows, **columns}
-                tables.append(pa.table([pa.array(full[field.name], field.type) for field in schema], schema=schema))
+            if kind in result.traces and len(result.traces[kind]):
+                keys = pa.array([network.key] * len(result.traces[kind]), KEY_TYPE)
+                tables.append(result.traces[kind].add_column(0, "key", keys))
         if tables:
             write_table(out / kind / f"{name}.parquet", pa.concat_tables(tables).unify_dictionaries())
-
-
-def _history_columns(result: Result, features: Sequence[str]) -> dict[str, Any]:
-    del features
-    if result.history is None:
-        return {}
-    history = result.history
-    numbers = {"loss": history.loss, "score": history.score, "rate": history.learning_rate}
-    singles = {name: values.astype(np.float32) for name, values in numbers.items()}
-    return {"epoch": np.arange(1, history.epochs + 1), **singles}
-
-
-def _knot_columns(result: Result, features: Sequence[str]) -> dict[str, Any]:
-    if result.knot_path is None:
-        return {}
-    epoch, feature, knot = np.nonzero(~np.isnan(result.knot_path))
-    names = np.asarray(features, dtype=object)[feature]
-    return {"epoch": epoch, "feature": names, "knot": knot, "position": result.knot_path[epoch, feature, knot]}
-
-
-def _curve_columns(result: Result, features: Sequence[str]) -> dict[str, Any]:
-    del features
-    return {} if result.curve is None else {"x": result.curve[:, 0], "value": result.curve[:, 1]}
-
-
-TRACE_COLUMNS = {"histories": _history_columns, "knots": _knot_columns, "curves": _curve_columns}
-"""Functions that return the columns of one network without its key, by kind; knot paths are too large for several
-networks."""
 
 
 def load_histories(out: str | PathLike[str], plan_hash: str | None = None) -> pd.DataFrame:
@@ -121,7 +93,7 @@ def load_histories(out: str | PathLike[str], plan_hash: str | None = None) -> pd
     ...     len(load_histories(folder))
     10
     """
-    return _load_frame("histories", out, plan_hash)
+    return pd.DataFrame(load_traces("histories", out, plan_hash).to_pandas())
 
 
 def load_knot_paths(out: str | PathLike[str], plan_hash: str | None = None) -> pd.DataFrame:
@@ -140,7 +112,7 @@ def load_knot_paths(out: str | PathLike[str], plan_hash: str | None = None) -> p
         Columns `key`, `epoch` (0 is the start), `feature` (its name), `knot` from 0 and `position` in the units of the
         feature.
     """
-    return _load_frame("knots", out, plan_hash)
+    return pd.DataFrame(load_traces("knots", out, plan_hash).to_pandas())
 
 
 def load_curves(out: str | PathLike[str], plan_hash: str | None = None) -> pd.DataFrame:
@@ -158,40 +130,25 @@ def load_curves(out: str | PathLike[str], plan_hash: str | None = None) -> pd.Da
     DataFrame
         Columns `key`, `x` and `value`: the prediction, or the probability of the last class.
     """
-    return _load_frame("curves", out, plan_hash)
-
-
-def _load_frame(kind: str, out: str | PathLike[str], plan_hash: str | None) -> pd.DataFrame:
-    frame: pd.DataFrame = load_traces(kind, out, plan_hash).to_pandas()
-    return frame
+    return pd.DataFrame(load_traces("curves", out, plan_hash).to_pandas())
 
 
 def load_traces(kind: str, out: str | PathLike[str], plan_hash: str | None = None) -> pa.Table:
     """Load one kind of traces, a key of `TRACES`, for the networks of `load_results`."""
     index = open_study(out)
-    keys, sources = select_results(index, plan_hash)["key"], index.sources()
+    keys, sources = index.select(plan_hash)["key"], index.sources()
     by_record: dict[str, list[str]] = {}
     for key in keys:
         by_record.setdefault(sources[key], []).append(key)
     tables = [_schema(kind).empty_table()]
-    problems = {}
     for record, selected in sorted(by_record.items()):
-        path = Path(out) / kind / record
+        path = index.out / kind / record
         if path.is_file():
-            table = _read(path, kind)
-            if isinstance(table, str):
-                problems[f"{kind}/{record}"] = table
-                continue
-            tables.append(table.filter(pa.compute.is_in(table["key"].cast(pa.string()), value_set=pa.array(selected))))
-    warn_of(Path(out), problems)
+            table = read_table(path)
+            if not isinstance(table, str) and table.schema.equals(_schema(kind)):
+                table = counted_from_one(table, "epoch") if kind == "histories" else table
+                tables.append(table.filter(pc.is_in(table["key"].cast(pa.string()), value_set=pa.array(selected))))
+            else:
+                index.ignore(f"{kind}/{record}", table if isinstance(table, str) else f"is not a file of {kind}")
+    index.warn()
     return pa.concat_tables(tables).unify_dictionaries()
-
-
-def _read(path: Path, kind: str) -> "pa.Table | str":
-    """Read a file of traces; return the problem if it is incomplete, altered, or of another kind."""
-    table = read_table(path)
-    if isinstance(table, str):
-        return table
-    if not table.schema.equals(_schema(kind)):
-        return f"is not a file of {kind}"
-    return counted_from_one(table, "epoch") if kind == "histories" else table

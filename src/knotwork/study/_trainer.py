@@ -9,19 +9,19 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import torch
 from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from knotwork._preparation.members import Fitted, PreparedTable, Split
+from knotwork._preparation.members import Fitted, PreparedTable
 from knotwork.basis import compiled_table, encode_dense
 from knotwork.nn import Backbone
-from knotwork.study._data import StudyData
-from knotwork.study._fitting import Wanted, wanted_by
 from knotwork.study._networks import KNOT_SETTINGS, NetworkSpec, stack_id
 from knotwork.study._plan import LinearConfig, Plan
+from knotwork.study._prepared import StudyData
 from knotwork.study._provenance import origin, precision_of
-from knotwork.study._traces import Result
+from knotwork.study._traces import Result, trace
 from knotwork.training import (
     METRICS,
     Member,
@@ -54,17 +54,16 @@ class UnitTrainer:
 
     plan: Plan
     data: StudyData
-    splits: Sequence[Split]
     device: str = "auto"
     report: Reporter | None = None
 
-    def results(self, networks: Sequence[NetworkSpec], fitted: Mapping[Wanted, Fitted | str]) -> list[Result]:
+    def results(self, networks: Sequence[NetworkSpec]) -> list[Result]:
         """Return the result of each network.
 
         Networks whose encoding could not be fitted have failed. If training raises an error, networks are trained one
         by one, and those that raise an error again have failed.
         """
-        encodings = {network: fitted[wanted_by(network)] for network in networks}
+        encodings = {network: self.data.fitted[network.wanted] for network in networks}
         results = {network: failure(error) for network, error in encodings.items() if isinstance(error, str)}
         results |= self._train({network: good for network, good in encodings.items() if isinstance(good, Fitted)})
         return [results[network] for network in networks]
@@ -88,39 +87,32 @@ class UnitTrainer:
 
     def _fit_linear(self, config: LinearConfig, network: NetworkSpec, fitted: Fitted) -> Result:
         """Fit a linear model on the training rows of a fold, with categories as codes; validation rows are not used."""
-        split = next(split for split in self.splits if split.fold == network.fold)
+        split = self.data.splits[network.fold]
         started = time.perf_counter()
         model = _LinearModel(config, PreparedTable.from_table(self.data.table, [split]).table, fitted, split.train)
         table = model.table
         outputs = model.outputs(table.numbers[split.test], table.codes[split.test])
         seconds = time.perf_counter() - started
         row = {
-            **self._scores(outputs, table.target[split.test]),
+            **self._row(fitted, outputs, table.target[split.test]),
             "n_parameters": model.model.coef_.size + np.size(model.model.intercept_),
             **origin(torch.device("cpu")),
             "precision": "float64",
-            **fitted.versions,
-            **self._decided(fitted),
             **_stack_columns([network], 0),
-            "prepare_seconds": fitted.seconds,
             "train_seconds": seconds,
             "knots_moved": False,
         }
-        return Result(row, curve=model.curve())
+        return Result(row, model.curve())
 
     def _train_stack(self, fitted: Mapping[NetworkSpec, Fitted], backbone: Backbone) -> dict[NetworkSpec, Result]:
         networks = list(fitted)
-        used = {network.fold for network in networks}
-        prepared = PreparedTable.from_table(self.data.table, [split for split in self.splits if split.fold in used])
+        used = sorted({network.fold for network in networks})
+        prepared = PreparedTable.from_table(self.data.table, [self.data.splits[fold] for fold in used])
         table, splits = prepared.table, {split.fold: split for split in prepared.splits}
-        members = [
-            self._varied(
-                prepared.member([each.encoding], splits[each.fold], fitted[each].blocks, seed=each.seed),
-                each.variant,
-                pairs=fitted[each].pairs,
-            )
-            for each in networks
-        ]
+        members = []
+        for each in networks:
+            member = prepared.member([each.encoding], splits[each.fold], fitted[each].blocks, seed=each.seed)
+            members.append(self._varied(member, each.variant, fitted[each].pairs))
         config, device = self.plan.config, resolve_device(self.device)
         environment = {**origin(device), "precision": precision_of(config, backbone, device)}
         trained = train(
@@ -138,33 +130,30 @@ class UnitTrainer:
             raise KeyboardInterrupt
         tests = [splits[network.fold].test for network in networks]
         outputs = trained.outputs(table.numbers, table.codes, tests)
-        rows = [
-            {
-                **self._scores(output, table.target[test]),
-                **environment,
-                **fitted[network].versions,
-                **self._decided(fitted[network]),
-                "prepare_seconds": fitted[network].seconds,
-            }
-            for network, output, test in zip(networks, outputs, tests, strict=True)
-        ]
         counts: dict[Any, int] = {}  # counting builds a network, so count once per shape
-        for row, member in zip(rows, members, strict=True):
+        rows = []
+        for network, member, output, test in zip(networks, members, outputs, tests, strict=True):
             pairs = None if member.interactions is None else member.interactions.shape
             shape = member.kinds, member.sizes, member.embedding, pairs
             if shape not in counts:
                 counts[shape] = count_parameters(table, member, backbone, categories=self.plan.categories)
-            row["n_parameters"] = counts[shape]
+            scores = self._row(fitted[network], output, table.target[test])
+            rows.append({**scores, **environment, "n_parameters": counts[shape]})
         return dict(zip(networks, self._finished(trained, networks, rows), strict=True))
 
-    def _decided(self, fitted: Fitted) -> dict[str, str]:
-        """Return the columns of records on choices made by training rows, as JSON."""
+    def _row(self, fitted: Fitted, output: FloatArray, target: npt.NDArray[Any]) -> dict[str, Any]:
+        """Return the columns of records on scores, on the encoding, and on choices made by training rows, as JSON."""
         names = self.data.identity.numerical
         pairs = [[names[first], names[second]] for first, second in fitted.pairs]
         decided = {"chosen": dict(zip(names, fitted.chosen, strict=False)), "pairs": pairs}
-        return {name: json.dumps(content) for name, content in decided.items() if content}
+        return {
+            **self._scores(output, target),
+            **fitted.versions,
+            **{name: json.dumps(content) for name, content in decided.items() if content},
+            "prepare_seconds": fitted.seconds,
+        }
 
-    def _varied(self, member: Member, variant: str | None, *, pairs: tuple[tuple[int, int], ...]) -> Member:
+    def _varied(self, member: Member, variant: str | None, pairs: tuple[tuple[int, int], ...]) -> Member:
         """Return a member with the training of a variant; variants of only the learning rate share a stack."""
         config, usual = self.plan.config_of(variant).for_columns(self.data.identity.numerical), self.plan.config
         batch_size = config.batch_size_for(len(self.data.table.target))
@@ -196,7 +185,14 @@ class UnitTrainer:
                 "knots_moved": shift is not None and shift[1] > LEAST_SHIFT,
                 "knot_shift": None if shift is None else shift[0],
             }
-            results.append(Result({**row, **columns}, history, path))
+            numbers = {"loss": history.loss, "score": history.score, "rate": history.learning_rate}
+            singles = {name: values.astype(np.float32) for name, values in numbers.items()}
+            traces = trace("histories", epoch=np.arange(1, history.epochs + 1), **singles)
+            if path is not None:
+                epoch, feature, knot = np.nonzero(~np.isnan(path))
+                names = np.asarray(self.data.identity.numerical, dtype=object)[feature]
+                traces |= trace("knots", epoch=epoch, feature=names, knot=knot, position=path[epoch, feature, knot])
+            results.append(Result({**row, **columns}, traces))
         return results
 
     def _scores(self, output: FloatArray, target: npt.NDArray[Any]) -> dict[str, Any]:
@@ -243,16 +239,16 @@ class _LinearModel:
         logits[:, self.model.classes_] = both
         return logits
 
-    def curve(self) -> FloatArray | None:
-        """Return the fitted curve of a single numerical feature, of shape (GRID, 2); None if there are other features.
+    def curve(self) -> dict[str, pa.Table]:
+        """Return the trace of the fitted curve of a single numerical feature; empty if there are other features.
 
-        Columns are values over the range of the feature, and predictions or probabilities of the last class.
+        Its values are over the range of the feature: predictions or probabilities of the last class.
         """
         if self.table.numbers.shape[1] != 1 or self.table.codes.shape[1]:
-            return None
+            return {}
         grid = np.linspace(self.table.numbers.min(), self.table.numbers.max(), GRID)
         values = self.outputs(grid[:, None], np.zeros((GRID, 0), dtype=np.int64))
-        return np.column_stack([grid, softmax(values, axis=1)[:, -1] if self.table.n_classes else values[:, 0]])
+        return trace("curves", x=grid, value=softmax(values, axis=1)[:, -1] if self.table.n_classes else values[:, 0])
 
 
 def _stack_columns(stack: Sequence[NetworkSpec], place: int) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from os import PathLike
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,21 +15,13 @@ from scipy.stats import t as student
 
 import knotwork
 from knotwork._checks import argument_error, check_bool, check_choice, check_int, listed
-from knotwork._preparation.members import Fitted, make_splits
+from knotwork._preparation.members import Fitted
 from knotwork.errors import ArgumentError, ArgumentTypeError
-from knotwork.study._data import load_data
-from knotwork.study._fitting import Wanted, fit_all, wanted_by
-from knotwork.study._networks import NetworkSpec, expand, stack_id
+from knotwork.study._networks import NetworkSpec, Wanted, expand, stack_id
 from knotwork.study._plan import PLANS, LinearConfig, Plan, load_plan
+from knotwork.study._prepared import fit_all, load_data
 from knotwork.study._provenance import UNKNOWN, differences, origin, precision_of
-from knotwork.study._records import (
-    RecordIndex,
-    check_manifests,
-    inspect_manifests,
-    manifest_paths,
-    open_study,
-    warn_of,
-)
+from knotwork.study._records import RecordIndex, open_study
 from knotwork.study._traces import Result
 from knotwork.study._trainer import UnitTrainer
 from knotwork.study._worker import DATA_ERRORS, Progress
@@ -80,6 +72,17 @@ EXACT = ("n_rows", "n_features", "n_parameters", "target_mean", "target_std", "t
 
 COURSE = ("epochs", "best_epoch", "knots_moved")
 """Columns, besides scores, in which equal records agree."""
+
+IDENTITY = ("plan", "dataset", "backbone", "fold", "variant", "key")
+"""Columns of a record in `Verification.table`."""
+
+OUTCOME = {
+    "verdict": "not retrained",
+    "metric": "",
+    **dict.fromkeys(("recorded", "retrained", "noise"), math.nan),
+    "reason": "",
+}
+"""Further columns of `Verification.table`, with the values of a record that was not trained again."""
 
 
 @dataclass(frozen=True)
@@ -183,74 +186,42 @@ def verify(
     check_int(sample, "sample", minimum=1)
     check_int(random_seed, "random_seed", minimum=0)
     check_bool(alone, "alone")
-    settings = _RetrainSettings(resolve_device(device), alone, progress)
     given = plan if plan is None or isinstance(plan, Plan) else load_plan(plan)
     index = open_study(out)
     plans = _plans_of(index, given)
     records = _records_of(index, given, only)
     drawn = np.random.default_rng(random_seed).choice(len(records), size=min(sample, len(records)), replace=False)
-    lines: list[_RecordVerdict] = []
+    retraining = _Retraining(index, resolve_device(device), alone, progress)
+    lines: list[dict[str, Any]] = []
     interrupted = False
     try:
-        for line in _lines(index, plans, records.iloc[drawn], settings):
+        for line in retraining.lines(plans, records.iloc[drawn]):
             lines.append(line)
             if report is not None:
-                report(f"[{len(lines)}/{len(drawn)}] {line.sentence}")
+                report(f"[{len(lines)}/{len(drawn)}] {_sentence(line)}")
     except KeyboardInterrupt:
         interrupted = True
-    table = pd.DataFrame([line.columns for line in lines], columns=[*_RecordVerdict.IDENTITY, *_RecordVerdict.RESULTS])
-    return Verification(table, len(records), _notes(lines), interrupted)
+    table = pd.DataFrame(lines, columns=[*IDENTITY, "encoding", *OUTCOME])
+    return Verification(table, len(records), _notes(retraining.differing, len(lines)), interrupted)
 
 
-@dataclass(frozen=True)
-class _RetrainSettings:
-    """Settings of `verify` that affect training."""
-
-    device: torch.device
-    alone: bool
-    progress: Progress | None
+def _line(record: Mapping[str, Any], **outcome: Any) -> dict[str, Any]:
+    """Return a row of `Verification.table` on a record."""
+    encoding = str(record["method"]) + ("" if pd.isna(record["size"]) else f"@{record['size']}")
+    return {**{name: record[name] for name in IDENTITY}, "encoding": encoding, **OUTCOME, **outcome}
 
 
-@dataclass(frozen=True)
-class _RecordVerdict:
-    """The verdict on one record; `differing` has the differences between the recorded machine and this one."""
-
-    record: Mapping[str, Any]
-    verdict: str
-    reason: str = ""
-    metric: str = ""
-    recorded: float = math.nan
-    retrained: float = math.nan
-    noise: float = math.nan
-    differing: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-
-    IDENTITY: ClassVar = ("plan", "dataset", "backbone", "fold", "variant", "key")
-    RESULTS: ClassVar = ("encoding", "verdict", "metric", "recorded", "retrained", "noise", "reason")
-
-    @property
-    def columns(self) -> dict[str, Any]:
-        """Its row of `Verification.table`."""
-        identity = {name: self.record[name] for name in self.IDENTITY}
-        return identity | {name: getattr(self, name) for name in self.RESULTS}
-
-    @property
-    def encoding(self) -> str:
-        """Method and size, such as BS-Q@7."""
-        return str(self.record["method"]) + ("" if pd.isna(self.record["size"]) else f"@{self.record['size']}")
-
-    @property
-    def sentence(self) -> str:
-        """The verdict as a sentence."""
-        variant = "" if pd.isna(self.record["variant"]) else f", {self.record['variant']}"
-        name = f"{self.record['dataset']}, {self.record['backbone']}, {self.encoding}"
-        return f"{name}, fold {self.record['fold']}{variant}: {self.verdict}{self.reason and f' ({self.reason})'}"
+def _sentence(line: Mapping[str, Any]) -> str:
+    """Return a row of `Verification.table` as a sentence."""
+    variant = "" if pd.isna(line["variant"]) else f", {line['variant']}"
+    name = f"{line['dataset']}, {line['backbone']}, {line['encoding']}, fold {line['fold']}{variant}"
+    return f"{name}: {line['verdict']}" + (f" ({line['reason']})" if line["reason"] else "")
 
 
 def _plans_of(index: RecordIndex, given: Plan | None) -> dict[str, Plan | str]:
     """Return the plans in the folder of a study by their hashes, or the reason why a plan is not available."""
-    manifests, problems = inspect_manifests(manifest_paths(index.out), index)
-    warn_of(index.out, problems)
-    check_manifests(index.out, manifests)
+    manifests = index.manifests(required=True)
+    index.warn()
     built_in = {plan.plan_hash: plan for plan in map(load_plan, PLANS)}
     plans = {manifest["plan_hash"]: _stored_plan(manifest, built_in) for manifest in manifests}
     return plans if given is None else {**plans, given.plan_hash: given}
@@ -289,78 +260,80 @@ def _records_of(index: RecordIndex, given: Plan | None, only: Sequence[str]) -> 
     return frame.sort_values("key", ignore_index=True)
 
 
-def _lines(
-    index: RecordIndex, plans: Mapping[str, Plan | str], sample: pd.DataFrame, settings: _RetrainSettings
-) -> Iterator[_RecordVerdict]:
-    """Train the networks of a sample again, one data set after the other, and yield the verdicts."""
-    order = ["plan", "dataset", "backbone", "stack", "key"]
-    for names, rows in sample.sort_values(order).groupby(["plan_hash", "dataset"], sort=False):
-        plan_hash, dataset = map(str, names)
-        records = [{str(name): value for name, value in row.items()} for row in rows.to_dict("records")]
-        plan = plans.get(plan_hash, "the folder has no list of the networks of its plan")
-        if isinstance(plan, str):
-            yield from (_RecordVerdict(record, "not retrained", plan) for record in records)
-            continue
-        try:
-            retraining = _Retraining(plan, dataset, index, settings)
-        except DATA_ERRORS as error:
-            yield from (_RecordVerdict(record, "not retrained", str(error)) for record in records)
-            continue
-        yield from map(retraining.line, records)
-
-
+@dataclass(eq=False)
 class _Retraining:
-    """Trains networks of one plan and data set again."""
+    """Trains networks again, one plan and data set after the other.
 
-    def __init__(self, plan: Plan, dataset: str, index: RecordIndex, settings: _RetrainSettings) -> None:
-        self.plan, self.index, self.settings = plan, index, settings
-        self.data = load_data(plan, dataset)
-        table = self.data.table
-        self.splits = make_splits(table.target, table.task, folds=plan.folds, seed=plan.seed, split=plan.split)
+    `differing` counts the differences between the recorded machines and this one.
+    """
+
+    index: RecordIndex
+    device: torch.device
+    alone: bool
+    progress: Progress | None
+    differing: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+
+    def lines(self, plans: Mapping[str, Plan | str], sample: pd.DataFrame) -> Iterator[dict[str, Any]]:
+        """Train the networks of a sample again, and yield the rows of `Verification.table`."""
+        order = ["plan", "dataset", "backbone", "stack", "key"]
+        for names, rows in sample.sort_values(order).groupby(["plan_hash", "dataset"], sort=False):
+            plan_hash, dataset = map(str, names)
+            plan = plans.get(plan_hash, "the folder has no list of the networks of its plan")
+            reason = plan if isinstance(plan, str) else self._load(plan, dataset)
+            for row in rows.to_dict("records"):
+                record = {str(name): value for name, value in row.items()}
+                yield _line(record, reason=reason) if reason else _line(record, **self._outcome(record))
+
+    def _load(self, plan: Plan, dataset: str) -> str:
+        """Load a data set of a plan; return the reason if it is not available."""
+        try:
+            self.plan, self.data = plan, load_data(plan, dataset)
+        except DATA_ERRORS as error:
+            return str(error)
         self.networks = {network.key: network for network in expand(plan, dataset, self.data.identity)}
-        self.fitted: dict[Wanted, Fitted | str] = {}
         self.trained: tuple[list[NetworkSpec], dict[NetworkSpec, Result]] = [], {}
+        return ""
 
-    def line(self, record: Mapping[str, Any]) -> _RecordVerdict:
-        """Return the verdict on a record."""
+    def _outcome(self, record: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the columns `OUTCOME` on a record."""
         network = self.networks.get(record["key"])
         if network is None:
             changed = record["data_sha256"] != self.data.identity.sha256
             reason = f"data set {self.data.name!r} has changed" if changed else "its key has changed with the library"
-            return _RecordVerdict(record, "not retrained", f"{reason} since it was recorded")
-        fitted = self._fit([network])[wanted_by(network)]
+            return {"reason": f"{reason} since it was recorded"}
+        fitted = self._fit([network])[network.wanted]
         if isinstance(fitted, str):
-            return _RecordVerdict(record, "not retrained", _last_line(fitted))
+            return {"reason": _last_line(fitted)}
         differing = differences(record, self._environment(network, fitted), supervised=network.encoding.kind.supervised)
-        is_same = differing.keys() <= {"source"} and not self.settings.alone
+        is_same = differing.keys() <= {"source"} and not self.alone
         stack = self._stack(record) if is_same else None
         result = self._train(stack or [network])[network]
         if result.row["status"] != "ok":
-            return _RecordVerdict(record, "not retrained", f"training failed here: {_last_line(result.row['error'])}")
-        line = _compared(record, result.row, noise=None)
-        if line.verdict != "equal":
+            return {"reason": f"training failed here: {_last_line(result.row['error'])}"}
+        outcome = _compared(record, result.row, noise=None)
+        if outcome["verdict"] != "equal":
             is_exact = stack is not None and not differing and self._is_deterministic(stack, network, result)
             if not is_exact:
                 noise = self._noise(network, result, same_precision="precision" not in differing)
-                line = _compared(record, result.row, noise=noise)
-        return replace(line, differing=differing)
+                outcome = _compared(record, result.row, noise=noise)
+        self.differing.update((name, *both) for name, both in differing.items())
+        return outcome
 
     def _fit(self, networks: Sequence[NetworkSpec]) -> dict[Wanted, Fitted | str]:
-        """Return the encodings of networks: stored ones from the folder; others are fitted and not stored."""
-        wanted = {wanted_by(network) for network in networks}
-        new = sorted(wanted - self.fitted.keys(), key=repr)
+        """Return all encodings, with those of networks: stored ones from the folder; others are not stored."""
+        new = sorted({network.wanted for network in networks} - self.data.fitted.keys(), key=repr)
         if new:
             folder = self.index.out / "prepared"
-            self.fitted |= fit_all(self.data, self.splits, new, folder=folder, bins=self.plan.bins, store=False)
-        return {item: self.fitted[item] for item in wanted}
+            self.data.fitted.update(fit_all(self.data, new, folder=folder, bins=self.plan.bins, store=False))
+        return self.data.fitted
 
     def _environment(self, network: NetworkSpec, fitted: Fitted) -> dict[str, Any]:
         """Return the provenance columns that a record of a network would have on this machine."""
         backbone = network.backbone.config
         if isinstance(backbone, LinearConfig):
             return {**origin(torch.device("cpu")), "precision": "float64", **fitted.versions}
-        precision = precision_of(self.plan.config_of(network.variant), backbone, self.settings.device)
-        return {**origin(self.settings.device), "precision": precision, **fitted.versions}
+        precision = precision_of(self.plan.config_of(network.variant), backbone, self.device)
+        return {**origin(self.device), "precision": precision, **fitted.versions}
 
     def _stack(self, record: Mapping[str, Any]) -> list[NetworkSpec] | None:
         """Return the networks of a record's stack, in order; None if one is unknown."""
@@ -371,37 +344,38 @@ class _Retraining:
         return [self.networks[key] for key in keys]
 
     def _train(self, networks: list[NetworkSpec], *, again: bool = False) -> dict[NetworkSpec, Result]:
-        """Train networks in one stack; the results of the last stack are kept, for further networks of it."""
-        if again or self.trained[0] != networks:
-            results = self._results(networks, self._fit(networks))
-            if again:
-                return results
-            self.trained = networks, results
-        return self.trained[1]
-
-    def _results(self, networks: list[NetworkSpec], fitted: dict[Wanted, Fitted | str]) -> dict[NetworkSpec, Result]:
-        progress = self.settings.progress
-        with nullcontext(None) if progress is None else progress() as report:
-            trainer = UnitTrainer(self.plan, self.data, self.splits, str(self.settings.device), report)
-            return dict(zip(networks, trainer.results(networks, fitted), strict=True))
+        """Train networks in one stack; unless `again`, the results of the last stack are kept for its networks."""
+        if not again and self.trained[0] == networks:
+            return self.trained[1]
+        self._fit(networks)
+        with nullcontext(None) if self.progress is None else self.progress() as report:
+            results = UnitTrainer(self.plan, self.data, str(self.device), report).results(networks)
+        trained = dict(zip(networks, results, strict=True))
+        if not again:
+            self.trained = networks, trained
+        return trained
 
     def _is_deterministic(self, stack: list[NetworkSpec], network: NetworkSpec, result: Result) -> bool:
         """Return whether a second training on this machine gives the same bits as the first."""
-        return _compared(result.row, self._train(stack, again=True)[network].row, noise=None).verdict == "equal"
+        return bool(
+            _compared(result.row, self._train(stack, again=True)[network].row, noise=None)["verdict"] == "equal"
+        )
 
     def _noise(self, network: NetworkSpec, result: Result, *, same_precision: bool) -> dict[str, float]:
         """Return the noise of every score of a network, for `_compared`."""
-        split = next(split for split in self.splits if split.fold == network.fold)
         scores = _scores(result.row)
-        step = NOISE.changed_rows / len(split.test) if self.data.table.task == "classification" else 0.0
+        step = (
+            NOISE.changed_rows / len(self.data.splits[network.fold].test)
+            if self.data.table.task == "classification"
+            else 0.0
+        )
         floors = {name: max(NOISE.rounding * max(abs(value), 1.0), step) for name, value in scores.items()}
         if isinstance(network.backbone.config, LinearConfig):
             return floors
-        fitted = self._fit([network])[wanted_by(network)]
         # The first seed is that of the network itself.
         seeds = [network.seed + NOISE.seed_step * number for number in range(NOISE.n_seeds + 1)]
         others = [replace(network, seed=seed) for seed in seeds]
-        copy, *rest = self._results(others, {wanted_by(network): fitted}).values()
+        copy, *rest = self._train(others, again=True).values()
         noise = _spreads(result.row, [other.row for other in rest])
         if same_precision:
             rounding = {
@@ -429,7 +403,7 @@ def _scores(row: Mapping[str, Any]) -> dict[str, float]:
 
 def _compared(
     record: Mapping[str, Any], row: Mapping[str, Any], *, noise: Mapping[str, float] | None
-) -> _RecordVerdict:
+) -> dict[str, Any]:
     """Compare a record with the row of a network that was trained again.
 
     `noise` has the maximum difference of each score; if it is None, every bit must be the same.
@@ -450,7 +424,8 @@ def _compared(
     else:
         verdict, reason = "within noise" if gaps[worst] <= limits[worst] else "different", ""
     allowed = 0.0 if noise is None else limits[worst]
-    return _RecordVerdict(record, verdict, reason, worst, recorded[worst], now.get(worst, math.nan), allowed)
+    values = {"recorded": recorded[worst], "retrained": now.get(worst, math.nan), "noise": allowed}
+    return {"verdict": verdict, "metric": worst, **values, "reason": reason}
 
 
 def _unequal(record: Mapping[str, Any], row: Mapping[str, Any], names: Sequence[str], rounding: float = 0.0) -> str:
@@ -468,12 +443,11 @@ def _last_line(error: str) -> str:
     return lines[-1].partition(": ")[2] or lines[-1]
 
 
-def _notes(lines: Sequence[_RecordVerdict]) -> tuple[str, ...]:
-    """Return sentences on differences between the recorded machine and this one."""
-    counts = Counter((name, *both) for line in lines for name, both in line.differing.items())
-    missing = sorted({name for name, before, _ in counts if before == UNKNOWN})
+def _notes(differing: Counter[tuple[str, str, str]], n_records: int) -> tuple[str, ...]:
+    """Return sentences on differences between the recorded machines and this one."""
+    missing = sorted({name for name, before, _ in differing if before == UNKNOWN})
     notes = [f"Not recorded: {', '.join(missing)}. Bits need not be equal."] if missing else []
-    for (name, before, now), count in counts.items():
+    for (name, before, now), count in differing.items():
         if before != UNKNOWN:
-            notes.append(f"{name}: {before} recorded, {now} here ({count} of {len(lines)} records).")
+            notes.append(f"{name}: {before} recorded, {now} here ({count} of {n_records} records).")
     return tuple(notes)

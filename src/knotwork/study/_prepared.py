@@ -1,29 +1,32 @@
-"""Encodings of every fold, method and size: fitted once, in parallel, on training rows only, and cached in files."""
+"""Data sets of a study: arrays, folds, and encodings, which are fitted once on training rows and cached in files."""
 
 import hashlib
 import json
 import traceback
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+import pandas as pd
 from joblib import Parallel, delayed
 
-from knotwork._preparation.members import Fitted, PreparedTable, Split, fit_column, joined
+from knotwork._checks import argument_error
+from knotwork._preparation.members import Fitted, PreparedTable, Split, fit_column, joined, make_splits
 from knotwork.basis import FittedColumn, fitted_from_json, fitted_to_json
+from knotwork.datasets import Dataset, load_dataset, read_table
 from knotwork.encoders import Encoding, choose_columns, count_threads
 from knotwork.knots import Target, placement_traits
 from knotwork.nn import InteractionConfig
-from knotwork.study._data import StudyData
 from knotwork.study._folder import write_bytes
-from knotwork.study._networks import NetworkSpec, choice_key
-from knotwork.study._plan import DEFAULT_BINS
+from knotwork.study._networks import DataIdentity, Wanted, choice_key
+from knotwork.study._plan import DEFAULT_BINS, Plan
 from knotwork.study._provenance import fitting_versions
 from knotwork.training import TrainingTable
 
-__all__ = ["Wanted", "fit_all", "wanted_by"]
+__all__ = ["StudyData", "fit_all", "from_dataset", "load_data"]
 
 FITTED_VERSION = 2
 """Part of every file name: increase it when a change to the library changes fitted encodings."""
@@ -32,22 +35,68 @@ LEAST_CELLS = 1_000_000
 """Number of values below which starting threads takes longer than it saves."""
 
 
-class Wanted(NamedTuple):
-    """An encoding with fixed knots to fit in a fold, and the number of pairs of columns to find."""
+@dataclass(frozen=True, eq=False)
+class StudyData:
+    """A data set of a plan, its folds, and its fitted encodings, or the tracebacks where fitting raised an error.
 
-    encoding: Encoding
-    fold: int
-    pairs: int | str | None = None
+    Categories are numbered from 1 in ascending order over all rows.
+    """
+
+    name: str
+    identity: DataIdentity
+    table: TrainingTable
+    splits: list[Split] = field(default_factory=list)
+    fitted: dict[Wanted, Fitted | str] = field(default_factory=dict)
 
 
-def wanted_by(network: NetworkSpec) -> Wanted:
-    """Return the encoding that a network starts from, and the pairs of its interactions."""
-    return Wanted(network.encoding.start, network.fold, network.pairs)
+def load_data(plan: Plan, name: str) -> StudyData:
+    """Load and split a data set of a plan. Rows with missing values are removed."""
+    files = {file.name: file for file in plan.tables}
+    if file := files.get(name):
+        dataset = read_table(file.path, target=file.target, task=file.task, categorical=file.categorical)
+    else:
+        dataset = load_dataset(name)
+    data = from_dataset(dataset, name)
+    splits = make_splits(data.table.target, data.table.task, folds=plan.folds, seed=plan.seed, split=plan.split)
+    return replace(data, splits=splits)
+
+
+def from_dataset(dataset: Dataset, name: str) -> StudyData:
+    """Convert a data set to arrays."""
+    codes = [_ordinal_codes(dataset.frame[column]) + 1 for column in dataset.categorical]
+    target = dataset.target_values()
+    n_classes = 0
+    if dataset.task == "classification":
+        target = _ordinal_codes(dataset.frame[dataset.target])
+        n_classes = int(target.max()) + 1
+        if n_classes < 2:
+            raise argument_error("target", "have at least two classes", dataset.target)
+    table = TrainingTable(
+        np.ascontiguousarray(dataset.numbers()),
+        np.column_stack(codes) if codes else np.zeros((dataset.n_rows, 0), dtype=np.int64),
+        target,
+        dataset.task,
+        tuple(int(column.max()) + 1 for column in codes),
+        n_classes,
+    )
+    identity = DataIdentity(
+        dataset.sha256, dataset.target, dataset.task, dataset.numerical, dataset.categorical, dataset.n_rows
+    )
+    return StudyData(name, identity, table)
+
+
+def _ordinal_codes(column: "pd.Series[Any]") -> npt.NDArray[np.int64]:
+    """Return codes from 0 in ascending order of the values; values that cannot be compared are ordered as text."""
+    values = column.astype(object)
+    try:
+        codes = pd.factorize(values, sort=True)[0]
+    except TypeError:
+        codes = pd.factorize(values.astype(str), sort=True)[0]
+    return codes.astype(np.int64)
 
 
 def fit_all(
     data: StudyData,
-    splits: list[Split],
     wanted: Iterable[Wanted],
     *,
     folder: Path,
@@ -62,16 +111,12 @@ def fit_all(
     default all cores, or one for small data.
     """
     wanted = list(wanted)
-    by_fold = {split.fold: split for split in splits}
-    contents = {fold: _content(data.table, by_fold[fold]) for fold in {item.fold for item in wanted}}
+    contents = {fold: _content(data.table, data.splits[fold]) for fold in {item.fold for item in wanted}}
     paths = {item: folder / f"{_name(contents[item.fold], item, bins)}.json" for item in wanted}
-    results: dict[Wanted, Fitted | str] = {}
-    for item, path in paths.items():
-        stored = _read(path, len(data.identity.numerical))
-        if stored is not None:
-            results[item] = stored
-    missing = [item for item in paths if item not in results]
-    for item, fitted in _fit_missing(data.table, by_fold, missing, bins=bins, n_jobs=n_jobs).items():
+    stored = {item: _read(path, data.table.numbers.shape[1]) for item, path in paths.items()}
+    missing = [item for item, fitted in stored.items() if fitted is None]
+    results: dict[Wanted, Fitted | str] = {item: fitted for item, fitted in stored.items() if fitted is not None}
+    for item, fitted in _fit_missing(data, missing, bins=bins, n_jobs=n_jobs).items():
         results[item] = fitted
         if store and isinstance(fitted, Fitted):
             write_bytes(paths[item], _to_json(fitted))
@@ -98,20 +143,21 @@ def _name(content: str, item: Wanted, bins: str) -> str:
 
 
 def _fit_missing(
-    table: TrainingTable, splits: dict[int, Split], missing: list[Wanted], *, bins: str, n_jobs: int | None
+    data: StudyData, missing: list[Wanted], *, bins: str, n_jobs: int | None
 ) -> dict[Wanted, Fitted | str]:
     """Fit encodings column by column, so that trees are grown once for all methods and sizes.
 
     Columns are fitted in threads: trees are grown without the GIL, and other processes would not have the families and
     placements that the user registered in this one.
     """
+    table, splits, n_columns = data.table, data.splits, data.table.numbers.shape[1]
     folds = sorted({item.fold for item in missing})
-    n_columns = table.numbers.shape[1]
-    by_column = _encodings_of_columns(table, splits, missing)
+    chosen = {fold: _choose(table, splits[fold]) for fold in {each.fold for each in missing if _is_choice(each)}}
+    by_column = {item: chosen[item.fold] if _is_choice(item) else [item.encoding] * n_columns for item in missing}
     cells = sum(len(splits[fold].train) for fold in folds) * n_columns
     jobs = 1 if cells < LEAST_CELLS and n_jobs is None else count_threads(n_jobs)
     targets = {fold: Target.from_values(table.target[splits[fold].train], table.task) for fold in folds}
-    results = Parallel(n_jobs=jobs, backend="threading")(
+    columns = Parallel(n_jobs=jobs, backend="threading")(
         delayed(fit_column)(
             table.numbers[splits[fold].train, index],
             [by_column[item][index] for item in missing if item.fold == fold],
@@ -122,28 +168,30 @@ def _fit_missing(
         for fold in folds
         for index in range(n_columns)
     )
-    columns = {fold: results[place * n_columns : (place + 1) * n_columns] for place, fold in enumerate(folds)}
-    pairs = _found_pairs(table, splits, missing)
-    return {
-        item: _joined(
-            [column[encoding] for column, encoding in zip(columns[item.fold], by_column[item], strict=True)],
-            chosen=by_column[item] if item.encoding.kind.is_choice else (),
-            pairs=pairs.get((item.fold, item.pairs), ()),
+    pairs = {(fold, n): _pairs(table, splits[fold], n) for fold, n in {(each.fold, each.pairs) for each in missing}}
+    results = {}
+    for item, encodings in by_column.items():
+        first = folds.index(item.fold) * n_columns
+        results[item] = _joined(
+            [column[each] for column, each in zip(columns[first : first + n_columns], encodings, strict=True)],
+            chosen=tuple(map(str, encodings)) if _is_choice(item) else (),
+            pairs=pairs[item.fold, item.pairs],
         )
-        for item in missing
-    }
+    return results
 
 
-def _encodings_of_columns(
-    table: TrainingTable, splits: dict[int, Split], missing: list[Wanted]
-) -> dict[Wanted, list[Encoding]]:
-    """Return the encoding of each column; some methods choose it by the training rows of the fold."""
-    n_columns = table.numbers.shape[1]
-    out = {item: [item.encoding] * n_columns for item in missing}
-    for fold in sorted({item.fold for item in missing if item.encoding.kind.is_choice}):
-        chosen = _choose(table, splits[fold])
-        out |= {item: chosen for item in missing if item.fold == fold and item.encoding.kind.is_choice}
-    return out
+def _joined(parts: list[tuple[FittedColumn, float] | Exception], **decided: Any) -> Fitted | str:
+    """Combine the columns of an encoding; if one failed, return its traceback."""
+    failed = [part for part in parts if isinstance(part, Exception)]
+    if failed:
+        return "".join(traceback.format_exception(failed[0]))
+    good = joined(part for part in parts if not isinstance(part, Exception))
+    return replace(good, versions=fitting_versions(), **decided)
+
+
+def _is_choice(item: Wanted) -> bool:
+    """Return whether the training rows of the fold choose the encoding of each column."""
+    return item.encoding.kind.is_choice
 
 
 def _choose(table: TrainingTable, split: Split) -> list[Encoding]:
@@ -154,32 +202,12 @@ def _choose(table: TrainingTable, split: Split) -> list[Encoding]:
     return [Encoding.parse(choice.encoding) for choice in choices]
 
 
-def _found_pairs(
-    table: TrainingTable, splits: dict[int, Split], missing: list[Wanted]
-) -> dict[tuple[int, int | str | None], tuple[tuple[int, int], ...]]:
-    """Return the pairs of columns for each fold and number of pairs; empty for fewer than two columns."""
-    wanted = {(item.fold, item.pairs) for item in missing if item.pairs is not None}
-    if table.numbers.shape[1] < 2:
-        return {}
-    configs = {
-        (fold, pairs): PreparedTable(table, (), ()).with_pairs(InteractionConfig(pairs), splits[fold])
-        for fold, pairs in sorted(wanted, key=repr)
-    }
-    return {key: config.pairs for key, config in configs.items() if config is not None}
-
-
-def _joined(
-    parts: list[tuple[FittedColumn, float] | Exception],
-    *,
-    chosen: Sequence[Encoding],
-    pairs: tuple[tuple[int, int], ...],
-) -> Fitted | str:
-    """Combine the columns of an encoding; if one failed, return its traceback."""
-    failed = [part for part in parts if isinstance(part, Exception)]
-    if failed:
-        return "".join(traceback.format_exception(failed[0]))
-    fitted = joined(part for part in parts if not isinstance(part, Exception))
-    return replace(fitted, versions=fitting_versions(), chosen=tuple(map(str, chosen)), pairs=pairs)
+def _pairs(table: TrainingTable, split: Split, pairs: int | str | None) -> tuple[tuple[int, int], ...]:
+    """Return the pairs of columns that the training rows of a fold choose; empty for fewer than two columns."""
+    if pairs is None or table.numbers.shape[1] < 2:
+        return ()
+    config = PreparedTable(table, (), ()).with_pairs(InteractionConfig(pairs), split)
+    return () if config is None else config.pairs
 
 
 def _to_json(fitted: Fitted) -> bytes:
