@@ -72,37 +72,20 @@ __all__ = [
     "training",
 ]
 
-_LATER = {
-    "AdditiveClassifier": "knotwork.additive",
-    "AdditiveRegressor": "knotwork.additive",
-    "METHODS": "knotwork.encoders",
-    "PerFeatureEncoder": "knotwork.encoders",
-    "PeriodicEncoder": "knotwork.encoders",
-    "PiecewiseLinearEncoder": "knotwork.encoders",
-    "Explorer": "knotwork._explore",
-    "Recommendation": "knotwork._recommend",
-    "ScalarEncoder": "knotwork.encoders",
-    "SplineEncoder": "knotwork.encoders",
-    "TabularClassifier": "knotwork.estimators",
-    "ColumnConfig": "knotwork.estimators",
-    "TabularRegressor": "knotwork.estimators",
-    "ValidationConfig": "knotwork.estimators",
-    "TensorSplineEncoder": "knotwork.encoders",
-    "TrainingConfig": "knotwork.training",
-    **dict.fromkeys(("Focal", "Huber", "LogLoss", "Quantile", "Tweedie"), "knotwork.training"),
-    "choose_per_feature": "knotwork.encoders",
-    "explore": "knotwork._explore",
-    "find_pairs": "knotwork.encoders",
-    "load": "knotwork.estimators",
-    "make_encoder": "knotwork.encoders",
-    "recommend": "knotwork._recommend",
-    "additive": "knotwork.additive",
-    "basis": "knotwork.basis",
-    **{
-        name: f"knotwork.{name}"
-        for name in ("compare", "datasets", "encoders", "knots", "nn", "report", "stats", "study", "training")
-    },
+_NAMES = {
+    "_explore": ("Explorer", "explore"),
+    "_recommend": ("Recommendation", "recommend"),
+    "additive": ("AdditiveClassifier", "AdditiveRegressor"),
+    "encoders": (
+        *("METHODS", "PerFeatureEncoder", "PeriodicEncoder", "PiecewiseLinearEncoder", "ScalarEncoder"),
+        *("SplineEncoder", "TensorSplineEncoder", "choose_per_feature", "find_pairs", "make_encoder"),
+    ),
+    "estimators": ("ColumnConfig", "TabularClassifier", "TabularRegressor", "ValidationConfig", "load"),
+    "training": ("Focal", "Huber", "LogLoss", "Quantile", "TrainingConfig", "Tweedie"),
 }
+_PARTS = ("additive", "basis", "compare", "datasets", "encoders", "knots", "nn", "report", "stats", "study", "training")
+_LATER = {name: f"knotwork.{module}" for module, names in _NAMES.items() for name in names}
+_LATER |= {part: f"knotwork.{part}" for part in _PARTS}
 """The names that are imported when they are first used, and the module of each."""
 
 if not TYPE_CHECKING:  # type checkers would take any name for one of the module

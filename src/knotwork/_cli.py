@@ -453,9 +453,9 @@ def show_plan(
     typer.echo(f"training: {plan.config}")
     for variant in plan.variants:
         typer.echo(f"variant {variant.name}: {', '.join(f'{name}={value}' for name, value in variant.training)}")
-    for line in lines:
-        time = "not measured yet" if line.seconds is None else f"about {written(line.seconds)} in one process"
-        typer.echo(f"{line.backbone}: {line.n_networks:,} networks, {time}")
+    for backbone, n_networks, seconds in lines:
+        time = "not measured yet" if seconds is None else f"about {written(seconds)} in one process"
+        typer.echo(f"{backbone.title}: {n_networks:,} networks, {time}")
     typer.echo(f"networks in all: {plan.n_networks:,}")
 
 

@@ -195,7 +195,7 @@ def test_failures_dated_tomorrow_are_trained_again(tmp_path, monkeypatch):
     plan = tiny_plan(methods=["Std"], sizes=[])
     with monkeypatch.context() as patch:
         patch.setattr("knotwork.study._trainer.train", lambda *given, **settings: 1 / 0)
-        patch.setattr("knotwork.study._worker.time.time", lambda clock=time.time: clock() + 86_400)
+        patch.setattr("knotwork.study._runner.time.time", lambda clock=time.time: clock() + 86_400)
         assert run(plan, tmp_path, device="cpu").n_failed == 2
     assert run(plan, tmp_path, device="cpu").n_ok == 0
     assert run(plan, tmp_path, device="cpu", retry_failed=True).n_ok == 2

@@ -165,9 +165,9 @@ def test_categories_are_coded_by_training_rows_alone():
 def test_a_process_reads_encodings_that_another_has_fitted(tmp_path, monkeypatch):
     """While the lock is held nothing is fitted; then what was kept is read."""
     from knotwork.study import _prepared as fitting
-    from knotwork.study import _worker as worker
+    from knotwork.study import _runner as runner
 
-    first, second = (worker.Worker(tiny_plan(methods=["BS-Q"]), tmp_path) for _ in range(2))
+    first, second = (runner.StudyRun(tiny_plan(methods=["BS-Q"]), tmp_path) for _ in range(2))
     networks = expand(first.plan, "sk_iris", first.load("sk_iris").identity)
     second.load("sk_iris")
     lock = first._claim_preparation("sk_iris")
@@ -180,16 +180,16 @@ def test_a_process_reads_encodings_that_another_has_fitted(tmp_path, monkeypatch
         monkeypatch.setattr(fitting, "fit_column", lambda *args, **kwargs: pytest.fail("fitted twice"))
         lock.release()
 
-    monkeypatch.setattr(worker.time, "sleep", sleep)
+    monkeypatch.setattr(runner.time, "sleep", sleep)
     assert len(second.prepare("sk_iris", networks).fitted) == len(networks) == 2
-    assert waited == [worker.POLL]
+    assert waited == [runner.POLL]
     assert not list((tmp_path / "locks").iterdir())
 
 
 def test_a_plan_is_prepared_and_then_trained_without_fitting(tmp_path, monkeypatch):
     from knotwork.study import Plan, prepare_plan, run
     from knotwork.study import _prepared as fitting
-    from knotwork.study import _worker as worker
+    from knotwork.study import _runner as runner
 
     plan = Plan(
         name="two", datasets=["sk_iris", "sk_wine"], methods=["Std", "BS-LGBM"], sizes=[5], backbones=[SMALL_MLP],
@@ -198,7 +198,7 @@ def test_a_plan_is_prepared_and_then_trained_without_fitting(tmp_path, monkeypat
     order = []
     with monkeypatch.context() as patch:
         busy = {"sk_iris"}  # another process is at it until the other data set is done
-        patch.setattr(worker.Worker, "is_being_prepared", lambda self, name: name in busy - set(order))
+        patch.setattr(runner.StudyRun, "is_being_prepared", lambda self, name: name in busy - set(order))
         summary = prepare_plan(plan, tmp_path, report=order.append)
     assert [sentence.split(":")[0] for sentence in order] == ["sk_wine", "sk_iris"]
     assert (summary.n_ok, summary.n_failed, summary.n_networks) == (8, 0, 8)

@@ -70,12 +70,13 @@ def write_file(path: Path, write: Callable[[BinaryIO], object]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, write)
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise OSError(
-            error.errno,
-            f"{path} could not be written: {reason}. Earlier records are complete. Free some space and run again: "
-            "only missing networks are trained",
-        ) from error
+        raise _with_next_step(error, path) from error
+
+
+def _with_next_step(error: OSError, path: Path) -> OSError:
+    reason = error.strerror or str(error)
+    hint = "Earlier records are complete. Free some space and run again: only missing networks are trained"
+    return OSError(error.errno, f"{path} could not be written: {reason}. {hint}")
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -192,36 +193,19 @@ def claim(folder: Path, slot: str) -> Lock | None:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{slot}.lock"
     token = uuid.uuid4().hex
-    lock = _create(path, token)
-    if lock is not None or not _is_stale(path):
-        return lock
-    _remove_stale(path)
-    return _create(path, token)
-
-
-def _create(path: Path, token: str) -> Lock | None:
     holder = {"token": token, "home": process_home(), "pid": os.getpid(), "since": time.time()}
-    # The lock appears with its content: a link to a complete file, which fails if the name exists.
-    temporary = path.with_name(f".{path.name}.{token}.tmp")
-    write_bytes(temporary, json.dumps(holder).encode())
+    if _is_stale(path):
+        path.unlink(missing_ok=True)
+        _unchanged_since.pop(path, None)
     try:
-        _link(temporary, path)
+        with path.open("x", encoding="utf-8") as file:
+            file.write(json.dumps(holder))
     except FileExistsError:
         return None
-    finally:
-        temporary.unlink()
+    except OSError as error:
+        path.unlink(missing_ok=True)
+        raise _with_next_step(error, path) from error
     return Lock(path, token)
-
-
-def _link(source: Path, path: Path) -> None:
-    """Link a file to a new name; on a file system without links, copy it."""
-    try:
-        os.link(source, path)
-    except FileExistsError:
-        raise
-    except OSError:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(source.read_text(encoding="utf-8"))
 
 
 def _holder(path: Path) -> dict[str, object]:
@@ -234,10 +218,11 @@ def _holder(path: Path) -> dict[str, object]:
 
 
 def _is_stale(path: Path) -> bool:
+    """Return whether a lock can be removed; False if it does not exist."""
     try:
         changed = path.stat().st_mtime_ns
     except OSError:
-        return True  # released in the meantime
+        return False
     age = time.time() - changed / 1e9
     if age > STALE:
         return True
@@ -262,20 +247,3 @@ def _is_dead(pid: object) -> bool:
     except (PermissionError, OverflowError):
         return False
     return False
-
-
-def _remove_stale(path: Path) -> None:
-    """Remove a stale lock, unless another process has replaced it by a new one."""
-    # The rename succeeds for one process only, which checks again, because the file may be a new lock.
-    aside = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
-    try:
-        os.rename(path, aside)
-    except OSError:
-        return  # another process was faster
-    _unchanged_since[aside] = _unchanged_since.pop(path, (0, 0.0))
-    if not _is_stale(aside):
-        with suppress(OSError):
-            _link(aside, path)
-    _unchanged_since.pop(aside)
-    with suppress(OSError):
-        aside.unlink()

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
@@ -20,7 +20,6 @@ __all__ = [
     "expand",
     "fold_and_size",
     "group_units",
-    "networks_after",
     "stack_id",
 ]
 
@@ -244,8 +243,3 @@ def group_units(
 def fold_and_size(unit: Unit) -> tuple[int, int]:
     """Return the sort key of a unit by fold, then size."""
     return unit.fold or 0, unit.size or 0
-
-
-def networks_after(units: Sequence[Unit], place: int) -> list[NetworkSpec]:
-    """Return the networks on the data set of a unit, given by its place, in all later units."""
-    return [network for unit in units[place + 1 :] if unit.dataset == units[place].dataset for network in unit.networks]

@@ -1,32 +1,42 @@
 """Running a plan in a folder: only missing networks are trained, and several processes may share the folder."""
 
+import hashlib
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import Any, ClassVar, Protocol
 
 from knotwork._checks import check_bool, check_choice, check_int, type_error
-from knotwork.basis import FloatArray
+from knotwork.errors import ArgumentError, ColumnError, DatasetMismatchError, DatasetUnavailableError
 from knotwork.study import _ray_engine
-from knotwork.study._folder import remove_leftovers
-from knotwork.study._networks import DataIdentity, NetworkSpec, Unit, expand, fold_and_size, group_units, networks_after
+from knotwork.study._folder import PREPARING, STALE, Lock, claim, remove_leftovers
+from knotwork.study._networks import DataIdentity, NetworkSpec, Unit, expand, fold_and_size, group_units
 from knotwork.study._plan import Plan, load_plan
-from knotwork.study._records import CONSOLIDATED, consolidate, write_manifest
-from knotwork.study._traces import TRACES
-from knotwork.study._worker import DATA_ERRORS, POLL, Progress, Worker
+from knotwork.study._prepared import StudyData, fit_all, load_data
+from knotwork.study._provenance import origin
+from knotwork.study._records import CONSOLIDATED, RecordIndex, consolidate, write_manifest, write_records
+from knotwork.study._traces import TRACES, Result, write_traces
+from knotwork.study._trainer import UnitTrainer
 from knotwork.training import EpochReport, Reporter, resolve_device
 
-__all__ = ["RunSummary", "prepare_plan", "run"]
+__all__ = ["DATA_ERRORS", "POLL", "Progress", "RunSummary", "StudyRun", "prepare_plan", "run"]
 
 ENGINES = ("local", "ray")
 """Places where units are trained: this process, or a Ray cluster."""
+
+DATA_ERRORS = (ArgumentError, ColumnError, DatasetMismatchError, DatasetUnavailableError)
+"""Errors that make a data set unavailable: it is skipped, and other data sets are trained."""
+
+POLL = 0.5
+"""Seconds between two attempts to acquire a lock held by another process."""
+
+Progress = Callable[[], AbstractContextManager[Reporter]]
+"""Makes a progress display."""
 
 
 @dataclass
@@ -130,15 +140,17 @@ def run(
     for name, value in (("retry_failed", retry_failed), ("by_fold", by_fold)):
         check_bool(value, name)
     check_int(units_per_gpu, "units_per_gpu", minimum=1)
-    if engine == "local":  # the devices of a cluster are not those of this machine
-        resolve_device(device)
     for name in only:
         check_choice(name, "only", plan.names)
+    if engine == "local":
+        resolve_device(device)  # the devices of a cluster are not those of this machine
     for name in ("records", *TRACES, "prepared", "locks", "plans"):
         remove_leftovers(folder / name)
-    worker = Worker(plan, folder, device, retry_failed, n_jobs)
-    with nullcontext() if engine == "local" else _ray_engine.connected(address) as ray:
-        return _StudyRun(plan, worker, report, progress, ray, units_per_gpu, tuple(only), by_fold).train()
+    study = StudyRun(plan, folder, report, retry_failed, n_jobs, tuple(only), by_fold)
+    if engine == "local":
+        return study.train(_LocalEngine(device), progress)
+    with _ray_engine.connected(address) as ray:
+        return study.train(_ray_engine.RayEngine(ray, device, units_per_gpu))
 
 
 def prepare_plan(
@@ -178,7 +190,7 @@ def prepare_plan(
     5
     """
     plan, folder = _read_arguments(plan, out)
-    return _StudyRun(plan, Worker(plan, folder, n_jobs=n_jobs), report).prepare()
+    return StudyRun(plan, folder, report, n_jobs=n_jobs).prepare_all()
 
 
 def _read_arguments(plan: Plan | str | PathLike[str], out: str | PathLike[str]) -> tuple[Plan, Path]:
@@ -187,36 +199,87 @@ def _read_arguments(plan: Plan | str | PathLike[str], out: str | PathLike[str]) 
     return plan if isinstance(plan, Plan) else load_plan(plan), Path(out).expanduser()
 
 
+class Engine(Protocol):
+    """Trains units: `most` can be submitted before the results of one are fetched."""
+
+    most: int
+
+    def submit(self, plan: Plan, data: StudyData, networks: list[NetworkSpec], report: Reporter | None) -> Any:
+        """Begin to train the networks of a unit, and return a reference to their results."""
+
+    def finished(self, references: list[Any], *, wait: bool) -> tuple[Any, list[Result]] | None:
+        """Return the reference and the results of a finished unit; None if there is none and not `wait`."""
+
+
 @dataclass(eq=False)
-class _StudyRun:
-    """One call of `run` or `prepare_plan`."""
+class _LocalEngine:
+    """Trains units in this process, one after the other."""
+
+    device: str
+    most: ClassVar[int] = 1
+
+    def submit(self, plan: Plan, data: StudyData, networks: list[NetworkSpec], report: Reporter | None) -> int:
+        self._results = UnitTrainer(plan, data, self.device, report).results(networks)
+        return 0
+
+    def finished(self, references: list[Any], *, wait: bool) -> tuple[Any, list[Result]]:
+        return references[0], self._results
+
+
+@dataclass(eq=False)
+class StudyRun:
+    """One call of `run` or `prepare_plan`, with their parameters; `out` is the folder of the study."""
 
     plan: Plan
-    worker: Worker
-    report: Callable[[str], None] | None
-    progress: Progress | None = None
-    ray: Any = None
-    units_per_gpu: int = 2
+    out: Path
+    report: Callable[[str], None] | None = None
+    retry_failed: bool = False
+    n_jobs: int | None = None
     only: tuple[str, ...] = ()
     by_fold: bool = False
-    summary: RunSummary = field(default_factory=RunSummary)
+    started: float = field(default_factory=time.time)
 
-    def train(self) -> RunSummary:
+    def __post_init__(self) -> None:
+        self.summary = RunSummary()
+        self.index = RecordIndex(self.out)
+        self.data: StudyData | None = None
+        self.identities: dict[str, DataIdentity] = {}
+        self.submitted: dict[Any, tuple[Unit, list[NetworkSpec], Lock, float]] = {}
+
+    def train(self, engine: Engine, progress: Progress | None = None) -> RunSummary:
         """Train the missing networks."""
-        started = time.perf_counter()
         identities = self._identities()
         networks = [network for name, data in identities.items() for network in expand(self.plan, name, data)]
         n_rows = {name: data.n_rows for name, data in identities.items()}
-        self.worker.index.manifests()  # notes those that are damaged, before this plan's is replaced
-        write_manifest(self.worker.index, self.plan, networks, n_rows, self.summary.unavailable)
-        missing = self.worker.missing(networks)
+        self.index.manifests()  # notes those that are damaged, before this plan's is replaced
+        write_manifest(self.index, self.plan, networks, n_rows, self.summary.unavailable)
+        missing = self._missing(networks)
         self.summary.n_networks, self.summary.n_before = len(networks), len(networks) - len(missing)
         self._announce(identities, networks, missing)
         units = group_units(missing, sizes=self.plan.sizes, together=self.plan.together, by_fold=self.by_fold)
-        self._work(self._chosen(units) if self.only else units)
-        if missing or CONSOLIDATED in self.worker.index.problems:
-            consolidate(self.worker.out)
-        self.summary.seconds = time.perf_counter() - started
+        with nullcontext(None) if progress is None or not missing else progress() as display:
+            self._work(self._chosen(units) if self.only else units, engine, display)
+        if missing or CONSOLIDATED in self.index.problems:
+            consolidate(self.out)
+        self.summary.seconds = time.time() - self.started
+        return self.summary
+
+    def prepare_all(self) -> RunSummary:
+        """Fit the encodings of all networks."""
+        waiting = list(self.plan.names)
+        while waiting:
+            name = next((name for name in waiting if not self.is_being_prepared(name)), waiting[0])
+            waiting.remove(name)
+            try:
+                networks = expand(self.plan, name, self.load(name).identity)
+                fitted = self.prepare(name, networks).fitted
+            except DATA_ERRORS as error:
+                self._skip(name, error)
+                continue
+            counts = Counter("failed" if isinstance(fitted[each.wanted], str) else "ok" for each in networks)
+            self.summary.n_networks += len(networks)
+            self._say(f"{name}: {counts['ok']} networks are prepared{self.summary.add(counts)}")
+        self.summary.seconds = time.time() - self.started
         return self.summary
 
     def _chosen(self, units: list[Unit]) -> list[Unit]:
@@ -224,25 +287,6 @@ class _StudyRun:
         order = {name: place for place, name in enumerate(self.only)}
         chosen = sorted((unit for unit in units if unit.dataset in order), key=lambda unit: order[unit.dataset])
         return sorted(chosen, key=fold_and_size) if self.by_fold else chosen
-
-    def prepare(self) -> RunSummary:
-        """Fit the encodings of all networks."""
-        started = time.perf_counter()
-        waiting = list(self.plan.names)
-        while waiting:
-            name = next((name for name in waiting if not self.worker.is_being_prepared(name)), waiting[0])
-            waiting.remove(name)
-            try:
-                networks = expand(self.plan, name, self.worker.load(name).identity)
-                fitted = self.worker.prepare(name, networks).fitted
-            except DATA_ERRORS as error:
-                self._skip(name, error)
-                continue
-            counts = Counter("failed" if isinstance(fitted[each.wanted], str) else "ok" for each in networks)
-            self.summary.n_networks += len(networks)
-            self._say(f"{name}: {counts['ok']} networks are prepared{self.summary.add(counts)}")
-        self.summary.seconds = time.perf_counter() - started
-        return self.summary
 
     def _say(self, sentence: str) -> None:
         if self.report is not None:
@@ -253,7 +297,7 @@ class _StudyRun:
         identities = {}
         for name in self.plan.names:
             try:
-                identities[name] = self.worker.load(name).identity
+                identities[name] = self.load(name).identity
             except DATA_ERRORS as error:
                 self._skip(name, error)
         return identities
@@ -266,9 +310,9 @@ class _StudyRun:
         self, identities: dict[str, DataIdentity], networks: list[NetworkSpec], missing: list[NetworkSpec]
     ) -> None:
         """Report damaged records, changed data sets, and the number of networks to train."""
-        for name, problem in self.worker.index.problems.items():
+        for name, problem in self.index.problems.items():
             self._say(f"{name} {problem}. It is ignored.")
-        frame = self.worker.index.frame()
+        frame = self.index.frame()
         for name, data in identities.items():
             others = set(frame.loc[frame["dataset"] == name, "data_sha256"]) - {data.sha256}
             if others and any(network.dataset == name for network in missing):
@@ -282,16 +326,70 @@ class _StudyRun:
             before = f"; {self.summary.n_before:,} are recorded already" if self.summary.n_before else ""
             self._say(f"Training {len(missing):,} of {len(networks):,} networks{before}.")
 
-    def _work(self, pending: list[Unit]) -> None:
+    def load(self, name: str) -> StudyData:
+        """Load and split a data set; the last data set is cached, and the first identity of each data set is kept."""
+        if self.data is None or self.data.name != name:
+            self.data = None
+            self.data = load_data(self.plan, name)
+            self.identities.setdefault(name, self.data.identity)
+        return self.data
+
+    def _missing(self, networks: Iterable[NetworkSpec]) -> list[NetworkSpec]:
+        """Return the networks without a record, and with `retry_failed` those that failed before this run."""
+        states = self.index.refresh().states()
+        if not self.retry_failed:
+            return [network for network in networks if network.key not in states]
+        soon = time.time() + STALE  # a later failure was recorded by a different clock
+        earlier = {key for key, (status, at) in states.items() if status == "failed" and not self.started <= at <= soon}
+        return [network for network in networks if network.key not in states or network.key in earlier]
+
+    def prepare(self, name: str, networks: Iterable[NetworkSpec]) -> StudyData:
+        """Return a data set with the encodings of networks; missing encodings are fitted.
+
+        While another process fits encodings of this data set, wait, and then read them.
+        """
+        data = self.load(name)
+        if data.identity != self.identities[name]:
+            raise DatasetMismatchError(
+                f"data set {name!r} has changed while the plan was running. Run the plan again for its networks."
+            )
+        new = sorted({network.wanted for network in networks} - data.fitted.keys(), key=repr)
+        if new:
+            with self._claim_preparation(name):
+                folder = self.out / "prepared"
+                data.fitted.update(fit_all(data, new, folder=folder, bins=self.plan.bins, n_jobs=self.n_jobs))
+        return data
+
+    def is_being_prepared(self, name: str) -> bool:
+        """Return whether a process is fitting encodings of a data set."""
+        return (self.out / "locks" / f"{_preparation_slot(name)}.lock").exists()
+
+    def _claim_preparation(self, name: str) -> Lock:
+        """Wait until no other process is fitting encodings of a data set, and acquire the lock."""
+        while (lock := claim(self.out / "locks", _preparation_slot(name))) is None:
+            time.sleep(POLL)
+        return lock
+
+    def _work(self, pending: list[Unit], engine: Engine, display: Reporter | None) -> None:
         """Train units; wait for those that other processes are working on."""
         self.n_units, self.n_done = len(pending), 0
-        waiting = False
+        n_networks, waiting = sum(len(unit.networks) for unit in pending), False
         while pending:
-            if self.ray is None:
-                busy = self._work_here(pending)
-            else:
-                cluster = _ray_engine.RayCluster(self.ray, self.worker, self._finish, self._skip, self.units_per_gpu)
-                busy = cluster.work(pending)
+            busy = []
+            try:
+                for place, unit in enumerate(pending):
+                    done = 1.0 - sum(len(other.networks) for other in [*busy, *pending[place:]]) / n_networks
+                    share = len(unit.networks) / n_networks
+                    shown = None if display is None else partial(self._show, display, done, share)
+                    if not self._begin(unit, pending[place + 1 :], engine, shown):
+                        busy.append(unit)
+                    self._collect(engine, wait=len(self.submitted) >= engine.most)
+                while self.submitted:
+                    self._collect(engine, wait=True)
+            finally:
+                # Tasks of a cluster end with the connection: cancelling one that has just ended aborts this process.
+                for _, _, lock, _ in self.submitted.values():
+                    lock.release()
             if busy and not waiting:
                 self._say(f"Waiting for other processes, which are training {len(busy)} units.")
                 waiting = True
@@ -299,24 +397,49 @@ class _StudyRun:
                 time.sleep(POLL)
             pending = busy
 
-    def _work_here(self, pending: list[Unit]) -> list[Unit]:
-        """Train units in this process, and return those that another process is working on."""
-        busy = []
-        ends = np.cumsum([0, *(len(unit.networks) for unit in pending)]) / sum(len(unit.networks) for unit in pending)
-        with nullcontext(None) if self.progress is None else self.progress() as report:
-            for place, unit in enumerate(pending):
-                counts: Counter[str] | None = Counter()
-                part = None if report is None else partial(_pass_on, report, place, ends)
-                try:
-                    if unit.dataset not in self.summary.unavailable:
-                        counts = self.worker.work(unit, networks_after(pending, place), part)
-                except DATA_ERRORS as error:
-                    self._skip(unit.dataset, error)
-                if counts is None:
-                    busy.append(unit)
-                else:
-                    self._finish(unit, counts)
-        return busy
+    def _show(self, display: Reporter, done: float, share: float, epoch: EpochReport) -> Any:
+        """Show the progress of a unit, a share of all networks, after those that are done."""
+        return display(replace(epoch, done=done + share * epoch.done, stack=self.n_done, n_stacks=self.n_units))
+
+    def _begin(self, unit: Unit, later: list[Unit], engine: Engine, shown: Reporter | None) -> bool:
+        """Prepare and submit the missing networks of a unit; False if another process is working on it.
+
+        Encodings of `later` units on the same data set are fitted with those of the unit, so that trees are grown only
+        once.
+        """
+        if unit.dataset in self.summary.unavailable:
+            self._finish(unit, Counter())
+            return True
+        lock = claim(self.out / "locks", unit.slot)
+        if lock is None:
+            return False
+        reference = None
+        try:
+            networks = self._missing(unit.networks)
+            if networks:
+                started = time.time()
+                same_data = [each for other in later if other.dataset == unit.dataset for each in other.networks]
+                data = self.prepare(unit.dataset, [*networks, *same_data])
+                reference = engine.submit(self.plan, data, networks, shown)
+                self.submitted[reference] = unit, networks, lock, started
+        except DATA_ERRORS as error:
+            self._skip(unit.dataset, error)
+        finally:
+            if reference is None:
+                lock.release()
+        if reference is None:
+            self._finish(unit, Counter())
+        return True
+
+    def _collect(self, engine: Engine, *, wait: bool) -> None:
+        """Record all finished units; with `wait`, wait for the first one."""
+        while self.submitted and (finished := engine.finished(list(self.submitted), wait=wait)):
+            reference, results = finished
+            unit, networks, lock, started = self.submitted.pop(reference)
+            with lock:
+                counts = self._record(unit, networks, results, started)
+            self._finish(unit, counts)
+            wait = False
 
     def _finish(self, unit: Unit, counts: Counter[str]) -> None:
         """Count and report a finished unit."""
@@ -325,8 +448,34 @@ class _StudyRun:
         if counts:
             self._say(f"[{self.n_done}/{self.n_units}] {unit.name}: {counts['ok']} networks{failed}")
 
+    def _record(self, unit: Unit, networks: list[NetworkSpec], results: list[Result], started: float) -> Counter[str]:
+        """Record the results of networks of a unit, and return their numbers by status.
 
-def _pass_on(report: Reporter, place: int, ends: FloatArray, epoch: EpochReport) -> Any:
-    """Pass on the report of a unit as progress of all units, which end at the shares `ends` of the networks."""
-    start, end = ends[place : place + 2]
-    return report(replace(epoch, done=float(start + (end - start) * epoch.done), stack=place, n_stacks=len(ends) - 1))
+        `started` is the time of the start in seconds since 1970; columns in a result take precedence. Traces are
+        written before the record, so that a recorded network always has its traces.
+        """
+        name = replace(unit, networks=tuple(networks)).record_name
+        identity = self.identities[unit.dataset]
+        write_traces(self.out, name, networks, results)
+        shared = {
+            "task": identity.task,
+            "together": self.plan.together,
+            "n_rows": identity.n_rows,
+            "n_features": len(identity.numerical) + len(identity.categorical),
+            "data_sha256": identity.sha256,
+            "plan": self.plan.name,
+            "plan_hash": self.plan.plan_hash,
+            **origin(),
+            "started_at": started,
+            "recorded_at": time.time(),
+        }
+        rows = [
+            {"key": network.key, **network.identity, **shared, **result.row}
+            for network, result in zip(networks, results, strict=True)
+        ]
+        write_records(self.out, name, rows)
+        return Counter(result.row["status"] for result in results)
+
+
+def _preparation_slot(name: str) -> str:
+    return f"{PREPARING}{hashlib.sha256(name.encode()).hexdigest()[:20]}"

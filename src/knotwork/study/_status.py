@@ -9,10 +9,10 @@ import pandas as pd
 
 from knotwork.datasets import DATASETS, load_dataset
 from knotwork.study._folder import PREPARING
-from knotwork.study._plan import Plan
+from knotwork.study._plan import BackboneChoice, Plan
 from knotwork.study._records import RecordIndex
 
-__all__ = ["BackboneEstimate", "StudyStatus", "backbone_estimates", "study_status", "written"]
+__all__ = ["StudyStatus", "backbone_estimates", "study_status", "written"]
 
 Place = tuple[str, str | None, int | None]
 """Backbone, tokens and size of a network."""
@@ -97,32 +97,22 @@ def _rates(frame: pd.DataFrame, by: list[str]) -> dict[tuple[object, ...], float
     return dict(zip(sums.index, seconds / sums["n_rows"], strict=True))
 
 
-@dataclass(frozen=True)
-class BackboneEstimate:
-    """Number of networks of a plan with one backbone, and their estimated time; None without records."""
+def backbone_estimates(
+    plan: Plan, out: str | PathLike[str] | None = None
+) -> list[tuple[BackboneChoice, int, float | None]]:
+    """Return the backbones of a plan, each with the number of its networks and their estimated time.
 
-    backbone: str
-    n_networks: int
-    seconds: float | None
-
-
-def backbone_estimates(plan: Plan, out: str | PathLike[str] | None = None) -> list[BackboneEstimate]:
-    """Return the networks and times of each backbone of a plan, estimated from the records of the study in `out`."""
+    Times are estimated from the records of the study in `out`; None without records.
+    """
     frame = None if out is None else RecordIndex(Path(out).expanduser()).refresh().frame()
+    rows = [] if out is None else [_n_rows(name) for name in plan.names]
+    repeats = len(plan.trained_folds) * plan.n_seeds * len(plan.variant_names)
     lines = []
     for choice in plan.backbones:
-        seconds = None
-        if frame is not None:
-            rows = [_n_rows(name) for name in plan.names]
-            places = [
-                (n_rows, (choice.label, choice.tokens, encoding.size))
-                for n_rows in rows
-                if n_rows is not None
-                for encoding in plan.encodings
-                for _ in range(len(plan.trained_folds) * plan.n_seeds * len(plan.variant_names))
-            ]
-            seconds = _estimate_seconds(places, frame) if None not in rows else None
-        lines.append(BackboneEstimate(choice.title, plan.n_networks // len(plan.backbones), seconds))
+        sizes = [(choice.label, choice.tokens, encoding.size) for encoding in plan.encodings]
+        places = [(n_rows * repeats, size) for n_rows in rows if n_rows is not None for size in sizes]
+        seconds = None if frame is None or None in rows else _estimate_seconds(places, frame)
+        lines.append((choice, plan.n_networks // len(plan.backbones), seconds))
     return lines
 
 

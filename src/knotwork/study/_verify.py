@@ -22,9 +22,9 @@ from knotwork.study._plan import PLANS, LinearConfig, Plan, load_plan
 from knotwork.study._prepared import fit_all, load_data
 from knotwork.study._provenance import UNKNOWN, differences, origin, precision_of
 from knotwork.study._records import RecordIndex, open_study
+from knotwork.study._runner import DATA_ERRORS, Progress
 from knotwork.study._traces import Result
 from knotwork.study._trainer import UnitTrainer
-from knotwork.study._worker import DATA_ERRORS, Progress
 from knotwork.training import METRICS, resolve_device
 
 __all__ = ["VERDICTS", "Verification", "verify"]
