@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from knotwork.study import _ray_engine as ray_engine
+from knotwork.study import _runner as runner
 from knotwork.study import load_results, run
 from tests.study.cases import comparable, many_units
 
@@ -25,7 +25,7 @@ def check_locks_after_an_error(folder, monkeypatch):
     def task(*arguments):
         raise ImportError("no knotwork on this machine")
 
-    monkeypatch.setattr(ray_engine, "_train_unit", task)
+    monkeypatch.setattr(runner, "_train_unit", task)
     with pytest.raises(ImportError, match="no knotwork on this machine"):
         run(many_units(), folder, "ray", device="cpu")
     assert not list((folder / "locks").iterdir())

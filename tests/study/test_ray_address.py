@@ -6,7 +6,7 @@ import pytest
 
 from knotwork.errors import ArgumentError
 from knotwork.study import run
-from knotwork.study._ray_engine import connected
+from knotwork.training import connected
 from tests.study.cases import tiny_plan
 
 ray = pytest.importorskip("ray", reason="RAY IS NOT INSTALLED: addresses of clusters were not tested")

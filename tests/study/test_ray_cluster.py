@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from knotwork.errors import ArgumentError
-from knotwork.study import _ray_engine as ray_engine
+from knotwork.study import _runner as runner
 from knotwork.study import load_results, run
 from knotwork.study._traces import Result
 from knotwork.study._trainer import UnitTrainer
@@ -71,7 +71,7 @@ def test_a_cluster_gives_the_records_of_a_local_run(ray, expected, tmp_path):
 def test_a_killed_worker_costs_one_unit_its_time(ray, expected, tmp_path, monkeypatch):
     notes = tmp_path / "notes"
     notes.mkdir()
-    monkeypatch.setattr(ray_engine, "_train_unit", watched(notes, victim="narrow-4"))
+    monkeypatch.setattr(runner, "_train_unit", watched(notes, victim="narrow-4"))
     summary = run(many_units(), tmp_path / "out", "ray", device="cpu")
     assert (summary.n_ok, summary.n_failed) == (20, 0)
     assert begun(notes) == {"mlp-4": 1, "mlp-5": 1, "narrow-4": 2, "narrow-5": 1}
@@ -82,8 +82,8 @@ def test_a_unit_that_kills_every_worker_fails_alone(ray, expected, tmp_path, mon
     notes = tmp_path / "notes"
     notes.mkdir()
     with monkeypatch.context() as patch:
-        patch.setattr(ray_engine, "MAX_RETRIES", 0)
-        patch.setattr(ray_engine, "_train_unit", watched(notes, victim="mlp-5"))
+        patch.setattr(runner, "MAX_RETRIES", 0)
+        patch.setattr(runner, "_train_unit", watched(notes, victim="mlp-5"))
         summary = run(many_units(), tmp_path / "out", "ray", device="cpu")
     assert (summary.n_ok, summary.n_failed) == (16, 4)
     failed = load_results(tmp_path / "out").query("status == 'failed'")
@@ -101,7 +101,7 @@ def test_units_ask_for_their_share_of_a_gpu(ray, tmp_path, monkeypatch, device, 
         got = ray.get_runtime_context().get_assigned_resources().get("GPU", 0.0)
         return [Result({"status": "ok", "device": str(got)}) for _ in networks]
 
-    monkeypatch.setattr(ray_engine, "_train_unit", task)
+    monkeypatch.setattr(runner, "_train_unit", task)
     run(tiny_plan(), tmp_path, "ray", device=device, units_per_gpu=units_per_gpu)
     assert set(load_results(tmp_path)["device"].astype(float)) == {share}
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from knotwork.errors import ArgumentError, MissingPackageError
-from knotwork.study import _ray_engine as ray_engine
+from knotwork.study import _runner as runner
 from knotwork.study import load_results, run
 from knotwork.study._traces import Result
 from tests.study.cases import comparable, many_units, tiny_plan
@@ -75,15 +75,15 @@ def cluster(monkeypatch):
     def connected(address=None):
         yield made
 
-    monkeypatch.setattr(ray_engine, "connected", connected)
+    monkeypatch.setattr(runner, "connected", connected)
     return made
 
 
 def test_a_cluster_gives_the_records_of_a_local_run(cluster, expected, tmp_path):
     check_records_of_a_cluster(tmp_path, expected)
-    assert cluster.options == {"num_cpus": 1, "num_gpus": 0.0, "max_retries": ray_engine.MAX_RETRIES}
+    assert cluster.options == {"num_cpus": 1, "num_gpus": 0.0, "max_retries": runner.MAX_RETRIES}
     assert len(cluster.stored) == 1, "the table of all units"
-    assert cluster.most == ray_engine.QUEUE
+    assert cluster.most == runner.QUEUE
 
 
 def test_a_unit_whose_workers_died_fails_alone(cluster, expected, tmp_path):
@@ -102,7 +102,7 @@ def test_a_unit_whose_workers_died_fails_alone(cluster, expected, tmp_path):
 @pytest.mark.parametrize(("device", "share", "most"), [("auto", 0.5, 4), ("cuda", 0.5, 4), ("cpu", 0.0, 2)])
 def test_units_ask_for_their_share_of_a_gpu(cluster, tmp_path, monkeypatch, device, share, most):
     cluster.resources["GPU"] = 1.0
-    monkeypatch.setattr(ray_engine, "_train_unit", lambda plan, table, fitted, networks, device: [
+    monkeypatch.setattr(runner, "_train_unit", lambda plan, table, fitted, networks, device: [
         Result({"status": "ok", "device": device}) for _ in networks])  # fmt: skip
     backbones = [{"name": "mlp", "widths": [width], "label": f"{width}"} for width in (4, 5, 6)]
     run(tiny_plan(sizes=[4, 5], backbones=backbones), tmp_path, "ray", device=device, units_per_gpu=2)

@@ -9,7 +9,7 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Set
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Self, final
@@ -27,11 +27,14 @@ __all__ = [
     "Lock",
     "RecordWarning",
     "claim",
+    "digest",
     "process_home",
+    "read_json",
     "read_table",
     "remove_leftovers",
     "write_bytes",
     "write_file",
+    "write_json",
     "write_table",
 ]
 
@@ -82,6 +85,30 @@ def _with_next_step(error: OSError, path: Path) -> OSError:
 def write_bytes(path: Path, content: bytes) -> None:
     """Write bytes by `write_file`."""
     write_file(path, lambda file: file.write(content))
+
+
+def digest(content: object) -> str:
+    """Return the SHA-256 of values as JSON, which keeps all digits of floats."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def write_json(path: Path, content: Mapping[str, object]) -> None:
+    """Write values by `write_bytes`, with their checksum."""
+    write_bytes(path, json.dumps({**content, "sha256": digest(content)}).encode())
+
+
+def read_json(path: Path, keys: Set[str], further: Set[str]) -> dict[str, Any] | None:
+    """Read values of `write_json`; None unless they are complete and unchanged, with `keys` and at most `further` ones.
+
+    Files of earlier versions have no checksum.
+    """
+    try:
+        content = json.loads(path.read_bytes())
+        checksum = content.pop("sha256", None)
+        is_valid = keys <= content.keys() <= keys | further and checksum in (None, digest(content))
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+        return None
+    return content if is_valid else None
 
 
 def write_table(path: Path, table: pa.Table, **options: Any) -> None:

@@ -1,13 +1,12 @@
 """Networks of a study, with keys that cover everything their results depend on, and units of networks."""
 
-import hashlib
-import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
 from knotwork.encoders import FEATURE_CANDIDATES, METHOD_TABLE, PER_FEATURE, Encoding, EncodingName
 from knotwork.knots import placement_traits
+from knotwork.study._folder import digest
 from knotwork.study._plan import DEFAULT_BINS, BackboneChoice, Plan
 
 __all__ = [
@@ -126,12 +125,12 @@ class Unit:
     def slot(self) -> str:
         """Name of its lock, which does not depend on the networks that are still missing."""
         network = list(self.networks[0].identity.values()) if self.alone else self.fold
-        return _digest([self.dataset, self.backbone.label, self.backbone.settings, self.size, network])[:20]
+        return digest([self.dataset, self.backbone.label, self.backbone.settings, self.size, network])[:20]
 
     @property
     def record_name(self) -> str:
         """Name of its record, which is a function of its networks."""
-        return f"{self.dataset}-{self.backbone.label}-{self.size}-{_digest([n.key for n in self.networks])[:20]}"
+        return f"{self.dataset}-{self.backbone.label}-{self.size}-{digest([n.key for n in self.networks])[:20]}"
 
 
 def expand(plan: Plan, name: str, identity: DataIdentity) -> list[NetworkSpec]:
@@ -150,7 +149,7 @@ def expand(plan: Plan, name: str, identity: DataIdentity) -> list[NetworkSpec]:
         for repeat in range(plan.n_seeds)
         for fold in plan.trained_folds
         for seed in [plan.seed + fold + plan.folds * repeat]
-        for key in [_digest(_parts(plan, identity, choice, (encoding, variant), (fold, seed)))]
+        for key in [digest(_parts(plan, identity, choice, (encoding, variant), (fold, seed)))]
         for interactions in [plan.interactions_of(variant)]
     ]
 
@@ -204,13 +203,9 @@ def choice_key(encoding: Encoding) -> list[str] | None:
     return [PER_FEATURE, *FEATURE_CANDIDATES] if encoding.kind.is_choice else None
 
 
-def _digest(content: object) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
 def stack_id(keys: Iterable[str]) -> str:
     """Return the identifier of a stack, from the keys of its networks in order."""
-    return _digest(list(keys))[:20]
+    return digest(list(keys))[:20]
 
 
 def group_units(

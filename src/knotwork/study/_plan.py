@@ -1,7 +1,5 @@
 """Plans: the networks that a study trains, as a frozen value that is read from a TOML file."""
 
-import hashlib
-import json
 import re
 import tomllib
 from collections.abc import Collection, Mapping
@@ -16,6 +14,7 @@ from knotwork.datasets import KEYS
 from knotwork.encoders import METHOD_TABLE, Encoding, check_method
 from knotwork.knots import PLACEMENTS, TASKS, resolve_placement
 from knotwork.nn import BACKBONES, Backbone, InteractionConfig, make_backbone
+from knotwork.study._folder import digest
 from knotwork.training import CATEGORIES, TrainingConfig
 
 __all__ = ["DEFAULT_BINS", "PLANS", "BackboneChoice", "LinearConfig", "Plan", "TableFile", "Variant", "load_plan"]
@@ -381,7 +380,7 @@ class Plan:
         for name, default in NEWER_FIELDS.items():  # plans without these fields keep the hash of earlier versions
             if content[name] == default:
                 del content[name]
-        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+        return digest(content)
 
     def to_mapping(self) -> dict[str, Any]:
         """Return the content of a file of this plan, for `from_mapping`; paths of tables are absolute."""

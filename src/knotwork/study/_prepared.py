@@ -1,7 +1,6 @@
 """Data sets of a study: arrays, folds, and encodings, which are fitted once on training rows and cached in files."""
 
 import hashlib
-import json
 import traceback
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -20,7 +19,7 @@ from knotwork.datasets import Dataset, load_dataset, read_table
 from knotwork.encoders import Encoding, choose_columns, count_threads
 from knotwork.knots import Target, placement_traits
 from knotwork.nn import InteractionConfig
-from knotwork.study._folder import write_bytes
+from knotwork.study._folder import digest, read_json, write_json
 from knotwork.study._networks import DataIdentity, Wanted, choice_key
 from knotwork.study._plan import DEFAULT_BINS, Plan
 from knotwork.study._provenance import fitting_versions
@@ -119,16 +118,16 @@ def fit_all(
     for item, fitted in _fit_missing(data, missing, bins=bins, n_jobs=n_jobs).items():
         results[item] = fitted
         if store and isinstance(fitted, Fitted):
-            write_bytes(paths[item], _to_json(fitted))
+            _write(paths[item], fitted)
     return results
 
 
 def _content(table: TrainingTable, split: Split) -> str:
     """Return a checksum of the data that fitting depends on."""
-    digest = hashlib.sha256(f"{FITTED_VERSION} {table.task} {split.seed} {len(split.train)}".encode())
-    digest.update(np.ascontiguousarray(table.numbers[split.train]).tobytes())
-    digest.update(np.ascontiguousarray(table.target[split.train]).tobytes())
-    return digest.hexdigest()
+    checksum = hashlib.sha256(f"{FITTED_VERSION} {table.task} {split.seed} {len(split.train)}".encode())
+    checksum.update(np.ascontiguousarray(table.numbers[split.train]).tobytes())
+    checksum.update(np.ascontiguousarray(table.target[split.train]).tobytes())
+    return checksum.hexdigest()
 
 
 def _name(content: str, item: Wanted, bins: str) -> str:
@@ -138,8 +137,7 @@ def _name(content: str, item: Wanted, bins: str) -> str:
     key = None if placement is None else placement_traits(placement).key
     parts: list[object] = [content, encoding.method, encoding.size, repr(encoding.kind), placement, key]
     parts += [part for part in (choice_key(encoding), item.pairs) if part is not None]
-    digest = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
-    return f"{encoding.method}-{encoding.size}-{digest}"
+    return f"{encoding.method}-{encoding.size}-{digest(parts)[:32]}"
 
 
 def _fit_missing(
@@ -210,27 +208,21 @@ def _pairs(table: TrainingTable, split: Split, pairs: int | str | None) -> tuple
     return () if config is None else config.pairs
 
 
-def _to_json(fitted: Fitted) -> bytes:
-    """Return an encoding as JSON with a checksum; JSON keeps all digits of floats."""
+def _write(path: Path, fitted: Fitted) -> None:
+    """Write an encoding."""
     blocks = [fitted_to_json(column) for column in fitted.blocks]
     content: dict[str, Any] = {"seconds": fitted.seconds, "versions": fitted.versions, "blocks": blocks}
-    content |= {name: value for name in ("chosen", "pairs") if (value := getattr(fitted, name))}
-    body = json.dumps(content)
-    return json.dumps({"sha256": hashlib.sha256(body.encode()).hexdigest(), "body": body}).encode()
+    write_json(path, content | {name: value for name in ("chosen", "pairs") if (value := getattr(fitted, name))})
 
 
 def _read(path: Path, n_columns: int) -> Fitted | None:
     """Read an encoding; None if the file is missing, incomplete or altered."""
-    try:
-        outer = json.loads(path.read_bytes())
-        body = outer["body"]
-        if hashlib.sha256(body.encode()).hexdigest() != outer["sha256"]:
-            return None
-        content = json.loads(body)
-        blocks = [fitted_from_json(block) for block in content["blocks"]]
-        versions = {str(name): str(version) for name, version in content.get("versions", {}).items()}
-        chosen = tuple(map(str, content.get("chosen", ())))
-        pairs = tuple((int(first), int(second)) for first, second in content.get("pairs", ()))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    content = read_json(path, {"seconds", "versions", "blocks"}, {"chosen", "pairs"})
+    if content is None or len(content["blocks"]) != n_columns:
         return None
-    return Fitted(blocks, float(content["seconds"]), versions, chosen, pairs) if len(blocks) == n_columns else None
+    try:
+        blocks = [fitted_from_json(block) for block in content["blocks"]]
+    except (ValueError, KeyError, TypeError, AttributeError):  # of another version
+        return None
+    pairs = tuple((first, second) for first, second in content.get("pairs", ()))
+    return Fitted(blocks, content["seconds"], content["versions"], tuple(content.get("chosen", ())), pairs)

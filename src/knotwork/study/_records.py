@@ -1,6 +1,5 @@
 """Records: one row per trained network, in Parquet files, and manifests: the networks of each plan that was run."""
 
-import hashlib
 import json
 import os
 import time
@@ -18,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from knotwork._checks import argument_error, warn_user
-from knotwork.study._folder import CHANGED, RecordWarning, read_table, write_bytes, write_table
+from knotwork.study._folder import CHANGED, RecordWarning, read_json, read_table, write_json, write_table
 from knotwork.study._networks import NetworkSpec
 from knotwork.study._plan import Plan
 from knotwork.study._provenance import PROVENANCE
@@ -397,28 +396,20 @@ def write_manifest(
 
 def store_manifest(out: Path, content: dict[str, Any]) -> None:
     """Write a manifest with its checksum."""
-    sealed = {**content, "sha256": _digest(content)}
-    write_bytes(_manifest_path(out, content["plan_hash"]), json.dumps(sealed).encode())
-
-
-def _digest(content: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    write_json(_manifest_path(out, content["plan_hash"]), content)
 
 
 def _read_manifest(path: Path) -> dict[str, Any] | None:
-    """Return a manifest without its checksum; None if it is not valid."""
+    """Return a manifest; None if it is not valid."""
+    content = read_json(path, MANIFEST_KEYS, {"definition"})
     try:
-        content = json.loads(path.read_bytes())
-        checksum = content.pop("sha256", None)  # manifests of earlier versions have none
-        if content.keys() - {"definition"} != MANIFEST_KEYS or checksum not in (None, _digest(content)):
+        if content is None or content["plan_hash"][:20] != path.stem:
             return None
         content["plan"].encode()
         float(content["run_at"])
         rows = {name: int(number) for name, number in content["n_rows"].items()}
-        is_valid = content["plan_hash"][:20] == path.stem and all(
-            len(each) == 5 and isinstance(each[0], str) and each[1] in rows for each in content["networks"]
-        )
-    except (OSError, ValueError, TypeError, AttributeError, KeyError, OverflowError, RecursionError):
+        is_valid = all(len(each) == 5 and isinstance(each[0], str) and each[1] in rows for each in content["networks"])
+    except (ValueError, TypeError, AttributeError, KeyError, OverflowError):
         return None
     return content if is_valid else None
 

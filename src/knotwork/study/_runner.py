@@ -9,20 +9,20 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, final
 
-from knotwork._checks import check_bool, check_choice, check_int, type_error
+from knotwork._checks import argument_error, check_bool, check_choice, check_int, type_error
+from knotwork._preparation.members import Fitted
 from knotwork.errors import ArgumentError, ColumnError, DatasetMismatchError, DatasetUnavailableError
-from knotwork.study import _ray_engine
-from knotwork.study._folder import PREPARING, STALE, Lock, claim, remove_leftovers
-from knotwork.study._networks import DataIdentity, NetworkSpec, Unit, expand, fold_and_size, group_units
+from knotwork.study._folder import PREPARING, Lock, claim, remove_leftovers
+from knotwork.study._networks import DataIdentity, NetworkSpec, Unit, Wanted, expand, fold_and_size, group_units
 from knotwork.study._plan import Plan, load_plan
 from knotwork.study._prepared import StudyData, fit_all, load_data
 from knotwork.study._provenance import origin
 from knotwork.study._records import CONSOLIDATED, RecordIndex, consolidate, write_manifest, write_records
 from knotwork.study._traces import TRACES, Result, write_traces
-from knotwork.study._trainer import UnitTrainer
-from knotwork.training import EpochReport, Reporter, resolve_device
+from knotwork.study._trainer import UnitTrainer, failure
+from knotwork.training import MAX_RETRIES, EpochReport, Reporter, connected, resolve_device
 
 __all__ = ["DATA_ERRORS", "POLL", "Progress", "RunSummary", "StudyRun", "prepare_plan", "run"]
 
@@ -34,6 +34,10 @@ DATA_ERRORS = (ArgumentError, ColumnError, DatasetMismatchError, DatasetUnavaila
 
 POLL = 0.5
 """Seconds between two attempts to acquire a lock held by another process."""
+
+QUEUE = 2
+"""Units submitted to Ray per unit that the cluster can train at once: two keep all workers busy, and the tables of
+waiting units fit into Ray's object store."""
 
 Progress = Callable[[], AbstractContextManager[Reporter]]
 """Makes a progress display."""
@@ -149,8 +153,8 @@ def run(
     study = StudyRun(plan, folder, report, retry_failed, n_jobs, tuple(only), by_fold)
     if engine == "local":
         return study.train(_LocalEngine(device), progress)
-    with _ray_engine.connected(address) as ray:
-        return study.train(_ray_engine.RayEngine(ray, device, units_per_gpu))
+    with connected(address) as ray:
+        return study.train(_RayEngine(ray, device, units_per_gpu))
 
 
 def prepare_plan(
@@ -199,18 +203,6 @@ def _read_arguments(plan: Plan | str | PathLike[str], out: str | PathLike[str]) 
     return plan if isinstance(plan, Plan) else load_plan(plan), Path(out).expanduser()
 
 
-class Engine(Protocol):
-    """Trains units: `most` can be submitted before the results of one are fetched."""
-
-    most: int
-
-    def submit(self, plan: Plan, data: StudyData, networks: list[NetworkSpec], report: Reporter | None) -> Any:
-        """Begin to train the networks of a unit, and return a reference to their results."""
-
-    def finished(self, references: list[Any], *, wait: bool) -> tuple[Any, list[Result]] | None:
-        """Return the reference and the results of a finished unit; None if there is none and not `wait`."""
-
-
 @dataclass(eq=False)
 class _LocalEngine:
     """Trains units in this process, one after the other."""
@@ -226,6 +218,63 @@ class _LocalEngine:
         return references[0], self._results
 
 
+@final
+@dataclass(eq=False)
+class _RayEngine:
+    """Trains units on a Ray cluster.
+
+    Ray workers need neither the data sets nor LightGBM nor the folder of the study. If a worker dies, Ray runs its unit
+    again elsewhere; after the death of four workers the networks of the unit have failed.
+    """
+
+    ray: Any
+    device: str = "auto"
+    units_per_gpu: int = 2
+
+    def __post_init__(self) -> None:
+        check_choice(self.device, "device of a Ray cluster", ("auto", "cpu", "cuda"))
+        resources = self.ray.cluster_resources()
+        if self.device == "cuda" and not resources.get("GPU"):
+            raise argument_error("device", "be 'auto' or 'cpu' on a cluster without GPUs", self.device)
+        share, self.most = 0.0, QUEUE * max(int(resources.get("CPU", 0)), 1)
+        if self.device != "cpu" and resources.get("GPU"):
+            share, self.most = 1.0 / self.units_per_gpu, QUEUE * self.units_per_gpu * int(resources["GPU"])
+        self._task = self.ray.remote(num_cpus=1, num_gpus=share, max_retries=MAX_RETRIES)(_train_unit)
+        self._stored: tuple[StudyData | None, Any] = None, None
+        self._n_networks: dict[Any, int] = {}
+
+    def submit(self, plan: Plan, data: StudyData, networks: list[NetworkSpec], report: Reporter | None) -> Any:
+        """Submit networks to Ray, which do not report, and return the reference of their results."""
+        del report
+        if self._stored[0] is not data:  # in Ray's object store once, for all units of the data set
+            self._stored = data, self.ray.put(replace(data, fitted={}))
+        fitted = {network.wanted: data.fitted[network.wanted] for network in networks}
+        reference = self._task.remote(plan, self._stored[1], fitted, networks, self.device)
+        self._n_networks[reference] = len(networks)
+        return reference
+
+    def finished(self, references: list[Any], *, wait: bool) -> tuple[Any, list[Result]] | None:
+        """Return the reference and the results of a finished unit: failures if all of its workers died."""
+        done, _ = self.ray.wait(references, num_returns=1, timeout=None if wait else 0)
+        if not done:
+            return None
+        errors = self.ray.exceptions
+        try:
+            return done[0], self.ray.get(done[0])
+        except (errors.WorkerCrashedError, errors.NodeDiedError, errors.OutOfMemoryError) as error:
+            text = f"{MAX_RETRIES + 1} workers died in succession while training this unit. Ray reports: {error}"
+            return done[0], [failure(text)] * self._n_networks[done[0]]
+
+
+def _train_unit(
+    plan: Plan, data: StudyData, fitted: dict[Wanted, Fitted | str], networks: list[NetworkSpec], device: str
+) -> list[Result]:
+    """Train a unit in a Ray worker; its time starts here, because the task may have waited in the queue."""
+    started = time.time()
+    results = UnitTrainer(plan, replace(data, fitted=fitted), device).results(networks)
+    return [replace(result, row={**origin(), **result.row, "started_at": started}) for result in results]
+
+
 @dataclass(eq=False)
 class StudyRun:
     """One call of `run` or `prepare_plan`, with their parameters; `out` is the folder of the study."""
@@ -237,16 +286,17 @@ class StudyRun:
     n_jobs: int | None = None
     only: tuple[str, ...] = ()
     by_fold: bool = False
-    started: float = field(default_factory=time.time)
 
     def __post_init__(self) -> None:
+        self.started = time.perf_counter()
         self.summary = RunSummary()
         self.index = RecordIndex(self.out)
         self.data: StudyData | None = None
         self.identities: dict[str, DataIdentity] = {}
+        self.earlier: dict[str, tuple[str, float]] | None = None
         self.submitted: dict[Any, tuple[Unit, list[NetworkSpec], Lock, float]] = {}
 
-    def train(self, engine: Engine, progress: Progress | None = None) -> RunSummary:
+    def train(self, engine: _LocalEngine | _RayEngine, progress: Progress | None = None) -> RunSummary:
         """Train the missing networks."""
         identities = self._identities()
         networks = [network for name, data in identities.items() for network in expand(self.plan, name, data)]
@@ -261,7 +311,7 @@ class StudyRun:
             self._work(self._chosen(units) if self.only else units, engine, display)
         if missing or CONSOLIDATED in self.index.problems:
             consolidate(self.out)
-        self.summary.seconds = time.time() - self.started
+        self.summary.seconds = time.perf_counter() - self.started
         return self.summary
 
     def prepare_all(self) -> RunSummary:
@@ -279,7 +329,7 @@ class StudyRun:
             counts = Counter("failed" if isinstance(fitted[each.wanted], str) else "ok" for each in networks)
             self.summary.n_networks += len(networks)
             self._say(f"{name}: {counts['ok']} networks are prepared{self.summary.add(counts)}")
-        self.summary.seconds = time.time() - self.started
+        self.summary.seconds = time.perf_counter() - self.started
         return self.summary
 
     def _chosen(self, units: list[Unit]) -> list[Unit]:
@@ -337,11 +387,9 @@ class StudyRun:
     def _missing(self, networks: Iterable[NetworkSpec]) -> list[NetworkSpec]:
         """Return the networks without a record, and with `retry_failed` those that failed before this run."""
         states = self.index.refresh().states()
-        if not self.retry_failed:
-            return [network for network in networks if network.key not in states]
-        soon = time.time() + STALE  # a later failure was recorded by a different clock
-        earlier = {key for key, (status, at) in states.items() if status == "failed" and not self.started <= at <= soon}
-        return [network for network in networks if network.key not in states or network.key in earlier]
+        if self.earlier is None:
+            self.earlier = {key: state for key, state in states.items() if self.retry_failed and state[0] == "failed"}
+        return [each for each in networks if each.key not in states or self.earlier.get(each.key) == states[each.key]]
 
     def prepare(self, name: str, networks: Iterable[NetworkSpec]) -> StudyData:
         """Return a data set with the encodings of networks; missing encodings are fitted.
@@ -370,7 +418,7 @@ class StudyRun:
             time.sleep(POLL)
         return lock
 
-    def _work(self, pending: list[Unit], engine: Engine, display: Reporter | None) -> None:
+    def _work(self, pending: list[Unit], engine: _LocalEngine | _RayEngine, display: Reporter | None) -> None:
         """Train units; wait for those that other processes are working on."""
         self.n_units, self.n_done = len(pending), 0
         n_networks, waiting = sum(len(unit.networks) for unit in pending), False
@@ -401,7 +449,7 @@ class StudyRun:
         """Show the progress of a unit, a share of all networks, after those that are done."""
         return display(replace(epoch, done=done + share * epoch.done, stack=self.n_done, n_stacks=self.n_units))
 
-    def _begin(self, unit: Unit, later: list[Unit], engine: Engine, shown: Reporter | None) -> bool:
+    def _begin(self, unit: Unit, later: list[Unit], engine: _LocalEngine | _RayEngine, shown: Reporter | None) -> bool:
         """Prepare and submit the missing networks of a unit; False if another process is working on it.
 
         Encodings of `later` units on the same data set are fitted with those of the unit, so that trees are grown only
@@ -431,7 +479,7 @@ class StudyRun:
             self._finish(unit, Counter())
         return True
 
-    def _collect(self, engine: Engine, *, wait: bool) -> None:
+    def _collect(self, engine: _LocalEngine | _RayEngine, *, wait: bool) -> None:
         """Record all finished units; with `wait`, wait for the first one."""
         while self.submitted and (finished := engine.finished(list(self.submitted), wait=wait)):
             reference, results = finished

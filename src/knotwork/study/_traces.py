@@ -137,11 +137,8 @@ def load_traces(kind: str, out: str | PathLike[str], plan_hash: str | None = Non
     """Load one kind of traces, a key of `TRACES`, for the networks of `load_results`."""
     index = open_study(out)
     keys, sources = index.select(plan_hash)["key"], index.sources()
-    by_record: dict[str, list[str]] = {}
-    for key in keys:
-        by_record.setdefault(sources[key], []).append(key)
     tables = [_schema(kind).empty_table()]
-    for record, selected in sorted(by_record.items()):
+    for record, selected in keys.groupby(keys.map(sources)):
         path = index.out / kind / record
         if path.is_file():
             table = read_table(path)
