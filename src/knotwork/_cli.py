@@ -452,7 +452,9 @@ def show_plan(
     typer.echo(f"sizes: {', '.join(map(str, plan.sizes)) or 'none'}; {folds} {plan.split}, {seeds}")
     typer.echo(f"training: {plan.config}")
     for variant in plan.variants:
-        typer.echo(f"variant {variant.name}: {', '.join(f'{name}={value}' for name, value in variant.training)}")
+        typer.echo(
+            f"variant {variant.name}: {', '.join(f'{name}={value}' for name, value in variant.training.items())}"
+        )
     for backbone, n_networks, seconds in lines:
         time = "not measured yet" if seconds is None else f"about {written(seconds)} in one process"
         typer.echo(f"{backbone.title}: {n_networks:,} networks, {time}")

@@ -1,7 +1,7 @@
 """Networks of a study, with keys that cover everything their results depend on, and units of networks."""
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import NamedTuple
 
 from knotwork.encoders import FEATURE_CANDIDATES, METHOD_TABLE, PER_FEATURE, Encoding, EncodingName
@@ -17,7 +17,6 @@ __all__ = [
     "Wanted",
     "choice_key",
     "expand",
-    "fold_and_size",
     "group_units",
     "stack_id",
 ]
@@ -72,9 +71,9 @@ class NetworkSpec:
     encoding: Encoding
     fold: int
     seed: int
-    key: str
     variant: str | None = None
     pairs: int | str | None = None
+    key: str = ""
 
     @property
     def wanted(self) -> Wanted:
@@ -141,30 +140,22 @@ def expand(plan: Plan, name: str, identity: DataIdentity) -> list[NetworkSpec]:
     A key covers the data, the split, the method and its size, the backbone and the training, but not the rest of the
     plan: adding or changing a method does not change the keys of other networks.
     """
-    return [
-        NetworkSpec(name, choice, encoding, fold, seed, key, variant, interactions.pairs if interactions else None)
+    networks = [
+        NetworkSpec(name, choice, encoding, fold, plan.seed + fold + plan.folds * repeat, variant, pairs)
         for choice in plan.backbones
-        for variant in plan.variant_names
+        for variant, interactions in [(each, plan.interactions_of(each)) for each in plan.variant_names]
+        for pairs in [None if interactions is None else interactions.pairs]
         for encoding in plan.encodings
         for repeat in range(plan.n_seeds)
         for fold in plan.trained_folds
-        for seed in [plan.seed + fold + plan.folds * repeat]
-        for key in [digest(_parts(plan, identity, choice, (encoding, variant), (fold, seed)))]
-        for interactions in [plan.interactions_of(variant)]
     ]
+    return [replace(network, key=digest(_key_parts(plan, identity, network))) for network in networks]
 
 
-def _parts(
-    plan: Plan,
-    data: DataIdentity,
-    choice: BackboneChoice,
-    kind: tuple[Encoding, str | None],
-    place: tuple[int, int],
-) -> dict[str, object]:
+def _key_parts(plan: Plan, data: DataIdentity, network: NetworkSpec) -> dict[str, object]:
     """Return the content of a key. Newer settings are omitted at their defaults, so that earlier keys stay valid."""
-    (encoding, variant), (fold, seed) = kind, place
-    training, interactions = plan.config_of(variant).identity(), plan.interactions_of(variant)
-    method = encoding.kind
+    encoding, method, fold = network.encoding, network.encoding.kind, network.fold
+    training, interactions = plan.config_of(network.variant).identity(), plan.interactions_of(network.variant)
     if not method.learnable:
         training = {name: value for name, value in training.items() if name not in KNOT_SETTINGS}
     parts = {
@@ -173,15 +164,15 @@ def _parts(
         "split": [plan.split, plan.seed, plan.folds if plan.split == "folds" else None, fold],
         "method": encoding.method,
         "size": encoding.size,
-        "backbone": choice.settings,
+        "backbone": network.backbone.settings,
         "training": training,
-        "categories": plan.categories if data.categorical and not choice.config.takes_tokens else None,
+        "categories": plan.categories if data.categorical and not network.backbone.config.takes_tokens else None,
         "nrmse_by": plan.nrmse_by if data.task == "regression" else None,
         "together": plan.together,
     }
     later = {
-        "variant": variant,
-        "seed": seed if seed != plan.seed + fold else None,
+        "variant": network.variant,
+        "seed": network.seed if network.seed != plan.seed + fold else None,
         "keep_knots": True if plan.keep_knots and method.learnable else None,
         "bins": plan.bins if plan.bins != DEFAULT_BINS and method.has_usual_bins else None,
         "registered": None if method.is_choice else _registered(encoding),
@@ -232,9 +223,4 @@ def group_units(
         Unit(dataset, backbone, size, tuple(members), alone=key is not None, fold=fold)
         for (dataset, backbone, size, fold, key), members in groups.items()
     ]
-    return sorted(units, key=fold_and_size) if by_fold else units
-
-
-def fold_and_size(unit: Unit) -> tuple[int, int]:
-    """Return the sort key of a unit by fold, then size."""
-    return unit.fold or 0, unit.size or 0
+    return sorted(units, key=lambda unit: (unit.fold or 0, unit.size or 0)) if by_fold else units

@@ -3,7 +3,7 @@
 import re
 import tomllib
 from collections.abc import Collection, Mapping
-from dataclasses import MISSING, asdict, dataclass, fields, replace
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -24,12 +24,6 @@ PLANS: dict[str, Path] = {path.stem: path for path in sorted((Path(__file__).par
 
 FILE_NAME = re.compile(r"[^\x00-\x1f\x7f/\\.][^\x00-\x1f\x7f/\\]{0,99}")
 """A name that is valid as a file name."""
-
-PRESETS = {"paper": TrainingConfig.paper, "default": TrainingConfig}
-"""Defaults of the training settings, by the value of the key `preset`."""
-
-DIVISORS = ("std", "range")
-"""Spreads of the test target by which RMSE may be divided to give NRMSE."""
 
 DEFAULT_BINS = "cart"
 """Default placement of the bins of PLE; a plan may name another one that does not need the target."""
@@ -133,23 +127,21 @@ class BackboneChoice:
 class Variant:
     """One of several ways of training that a plan compares.
 
-    `name` is its name in the column `variant` of records; `training` holds (or maps) the names and values of settings
-    that differ from those of the plan. `interactions` adds functions of pairs of numerical columns to the networks:
+    `name` is its name in the column `variant` of records; `training` has the settings that differ from those of
+    the plan. `interactions` adds functions of pairs of numerical columns to the networks:
     ``"auto"``, a number of pairs, or the settings of `knotwork.nn.InteractionConfig`; pairs are found on training rows.
     """
 
     name: str = ""
-    training: tuple[tuple[str, Any], ...] = ()
+    training: Mapping[str, Any] = field(default_factory=dict)
     interactions: InteractionConfig | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
             raise type_error("name of a variant", "be text", self.name)
-        if not isinstance(self.training, Mapping | tuple):
+        if not isinstance(self.training, Mapping):
             raise type_error("training of a variant", "be a table such as {knot_rate = 0.1}", self.training)
-        changes = dict(self.training)
-        _check_keys(changes, TrainingConfig, "training of a variant")
-        object.__setattr__(self, "training", tuple(changes.items()))
+        _check_keys(self.training, TrainingConfig, "training of a variant")
         object.__setattr__(self, "interactions", _read_interactions(self.interactions))
 
     @classmethod
@@ -162,12 +154,12 @@ class Variant:
     @property
     def settings(self) -> dict[str, Any]:
         """Its content; interactions are omitted if there are none."""
-        content = {"name": self.name, "training": dict(self.training)}
+        content = {"name": self.name, "training": self.training}
         return content if self.interactions is None else {**content, "interactions": asdict(self.interactions)}
 
     def applied_to(self, config: TrainingConfig) -> TrainingConfig:
         """Return a configuration with the settings of this variant."""
-        return _without_time_limit(replace(config, **dict(self.training)))
+        return _without_time_limit(replace(config, **self.training))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -265,7 +257,7 @@ class Plan:
         if self.first_folds is not None and check_int(self.first_folds, "first_folds", minimum=1) > self.folds:
             raise argument_error("first_folds", f"be at most folds={self.folds}", self.first_folds)
         bins = (DEFAULT_BINS, *(name for name in PLACEMENTS if not resolve_placement(name).supervised))
-        choices = {"split": SPLITS, "categories": CATEGORIES, "nrmse_by": DIVISORS, "bins": bins}
+        choices = {"split": SPLITS, "categories": CATEGORIES, "nrmse_by": ("std", "range"), "bins": bins}
         for name, known in choices.items():
             check_choice(getattr(self, name), name, known)
         if self.bins != DEFAULT_BINS and any(kind.adaptive for kind in kinds.values()):
@@ -376,7 +368,7 @@ class Plan:
         del content["description"]
         content["tables"] = [{**asdict(table), "path": table.name} for table in self.tables]
         content["training"] = self.config.identity()
-        content["variants"] = [{**each.settings, "training": each.training} for each in self.variants]
+        content["variants"] = [{**each.settings, "training": list(each.training.items())} for each in self.variants]
         for name, default in NEWER_FIELDS.items():  # plans without these fields keep the hash of earlier versions
             if content[name] == default:
                 del content[name]
@@ -384,7 +376,7 @@ class Plan:
 
     def to_mapping(self) -> dict[str, Any]:
         """Return the content of a file of this plan, for `from_mapping`; paths of tables are absolute."""
-        return {field.name: getattr(self, field.name) for field in fields(self)} | {
+        return {each.name: getattr(self, each.name) for each in fields(self)} | {
             "backbones": [{**choice.settings, "label": choice.label} for choice in self.backbones],
             "tables": [{**asdict(table), "path": str(Path(table.path).absolute())} for table in self.tables],
             "training": asdict(self.config),
@@ -435,9 +427,12 @@ def _check_name(value: str, name: str) -> None:
 def _read_training(value: Any) -> TrainingConfig:
     """Read the table `training`: a preset, and the settings that differ from it."""
     if isinstance(value, Mapping):
-        preset = PRESETS[check_choice(value.get("preset", "paper"), "preset", PRESETS)]()
+        preset = check_choice(value.get("preset", "paper"), "preset", ("paper", "default"))
         _check_keys(value, TrainingConfig, "training", "preset")
-        value = replace(preset, **{name: setting for name, setting in value.items() if name != "preset"})
+        value = replace(
+            TrainingConfig.paper() if preset == "paper" else TrainingConfig(),
+            **{name: setting for name, setting in value.items() if name != "preset"},
+        )
     if not isinstance(value, TrainingConfig):
         raise type_error("training", "be a table or a TrainingConfig", value)
     return _without_time_limit(value)
@@ -486,10 +481,10 @@ def _read(kind: type[T], value: Any, where: str, example: str = "") -> T:
 
 def _check_keys(content: Mapping[str, Any], kind: type[Any], where: str, *more: str) -> None:
     """Raise an error unless keys are fields of a dataclass, or in `more`, and no field without a default is missing."""
-    known = [*more, *(field.name for field in fields(kind))]
+    known = [*more, *(each.name for each in fields(kind))]
     for key in content:
         if key not in known:
             raise argument_error(f"key of {where}", f"be one of {listed(known, most=40)}", key)
-    for field in fields(kind):
-        if field.name not in content and field.default is MISSING and field.default_factory is MISSING:
-            raise argument_error(where, f"have the key {field.name!r}", dict(content))
+    for each in fields(kind):
+        if each.name not in content and each.default is MISSING and each.default_factory is MISSING:
+            raise argument_error(where, f"have the key {each.name!r}", dict(content))

@@ -15,7 +15,7 @@ from knotwork._checks import argument_error, check_bool, check_choice, check_int
 from knotwork._preparation.members import Fitted
 from knotwork.errors import ArgumentError, ColumnError, DatasetMismatchError, DatasetUnavailableError
 from knotwork.study._folder import PREPARING, Lock, claim, remove_leftovers
-from knotwork.study._networks import DataIdentity, NetworkSpec, Unit, Wanted, expand, fold_and_size, group_units
+from knotwork.study._networks import DataIdentity, NetworkSpec, Unit, Wanted, expand, group_units
 from knotwork.study._plan import Plan, load_plan
 from knotwork.study._prepared import StudyData, fit_all, load_data
 from knotwork.study._provenance import origin
@@ -306,9 +306,15 @@ class StudyRun:
         missing = self._missing(networks)
         self.summary.n_networks, self.summary.n_before = len(networks), len(networks) - len(missing)
         self._announce(identities, networks, missing)
-        units = group_units(missing, sizes=self.plan.sizes, together=self.plan.together, by_fold=self.by_fold)
+        chosen = [
+            network
+            for name in dict.fromkeys(self.only or self.plan.names)
+            for network in missing
+            if network.dataset == name
+        ]
+        units = group_units(chosen, sizes=self.plan.sizes, together=self.plan.together, by_fold=self.by_fold)
         with nullcontext(None) if progress is None or not missing else progress() as display:
-            self._work(self._chosen(units) if self.only else units, engine, display)
+            self._work(units, engine, display)
         if missing or CONSOLIDATED in self.index.problems:
             consolidate(self.out)
         self.summary.seconds = time.perf_counter() - self.started
@@ -331,12 +337,6 @@ class StudyRun:
             self._say(f"{name}: {counts['ok']} networks are prepared{self.summary.add(counts)}")
         self.summary.seconds = time.perf_counter() - self.started
         return self.summary
-
-    def _chosen(self, units: list[Unit]) -> list[Unit]:
-        """Return the units of the data sets `only`, in that order; with `by_fold`, ordered by fold and size first."""
-        order = {name: place for place, name in enumerate(self.only)}
-        chosen = sorted((unit for unit in units if unit.dataset in order), key=lambda unit: order[unit.dataset])
-        return sorted(chosen, key=fold_and_size) if self.by_fold else chosen
 
     def _say(self, sentence: str) -> None:
         if self.report is not None:

@@ -42,15 +42,15 @@ def study_status(out: str | PathLike[str]) -> list[StudyStatus]:
     folder = Path(out).expanduser()
     index = RecordIndex(folder).refresh()
     manifests = index.manifests(required=True)
-    frame, states = index.frame(), index.states()
+    frame = index.frame()
     n_working = sum(not path.name.startswith(PREPARING) for path in (folder / "locks").glob("*.lock"))
     statuses = []
     for manifest in manifests:
         networks = manifest["networks"]
-        status = {network[0]: states[network[0]][0] for network in networks if network[0] in states}
-        rest = [(manifest["n_rows"][each[1]], tuple(each[2:])) for each in networks if each[0] not in status]
-        n_ok = sum(state == "ok" for state in status.values())
-        recorded = frame[frame["key"].isin(list(status))]
+        recorded = frame[frame["key"].isin([network[0] for network in networks])]
+        done = set(recorded["key"])
+        rest = [(manifest["n_rows"][each[1]], tuple(each[2:])) for each in networks if each[0] not in done]
+        n_ok = int((recorded["status"] == "ok").sum())
         units = recorded.drop_duplicates(["host", "started_at", "recorded_at"])
         seconds = float((units["recorded_at"] - units["started_at"]).sum())
         statuses.append(
@@ -58,7 +58,7 @@ def study_status(out: str | PathLike[str]) -> list[StudyStatus]:
                 plan=manifest["plan"],
                 n_networks=len(networks),
                 n_ok=n_ok,
-                n_failed=len(status) - n_ok,
+                n_failed=len(recorded) - n_ok,
                 n_working=n_working,
                 rate=3600.0 * len(recorded) / seconds if seconds else None,
                 remaining=_estimate_seconds(rest, frame),

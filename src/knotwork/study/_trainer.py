@@ -27,6 +27,7 @@ from knotwork.training import (
     Member,
     Reporter,
     Trained,
+    TrainingConfig,
     TrainingTable,
     count_parameters,
     evaluate,
@@ -34,7 +35,7 @@ from knotwork.training import (
     train,
 )
 
-__all__ = ["UnitTrainer", "failure", "knot_shifts"]
+__all__ = ["UnitTrainer", "environment_of", "failure", "knot_shifts"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -96,8 +97,7 @@ class UnitTrainer:
         row = {
             **self._row(fitted, outputs, table.target[split.test]),
             "n_parameters": model.model.coef_.size + np.size(model.model.intercept_),
-            **origin(torch.device("cpu")),
-            "precision": "float64",
+            **environment_of(self.plan.config, config, torch.device("cpu")),
             **_stack_columns([network], 0),
             "train_seconds": seconds,
             "knots_moved": False,
@@ -114,7 +114,7 @@ class UnitTrainer:
             member = prepared.member([each.encoding], splits[each.fold], fitted[each].blocks, seed=each.seed)
             members.append(self._varied(member, each.variant, fitted[each].pairs))
         config, device = self.plan.config, resolve_device(self.device)
-        environment = {**origin(device), "precision": precision_of(config, backbone, device)}
+        environment = environment_of(config, backbone, device)
         trained = train(
             table,
             members,
@@ -254,6 +254,13 @@ class _LinearModel:
 def _stack_columns(stack: Sequence[NetworkSpec], place: int) -> dict[str, Any]:
     """Return the columns of records on the stack of a network."""
     return {"stack": stack_id(network.key for network in stack), "stack_size": len(stack), "stack_place": place}
+
+
+def environment_of(config: TrainingConfig, backbone: Backbone | LinearConfig, device: torch.device) -> dict[str, Any]:
+    """Return the columns of records on the code, the software and the machine; linear models are fitted on the CPU."""
+    if isinstance(backbone, LinearConfig):
+        return {**origin(torch.device("cpu")), "precision": "float64"}
+    return {**origin(device), "precision": precision_of(config, backbone, device)}
 
 
 def failure(error: str) -> Result:

@@ -20,11 +20,11 @@ from knotwork.errors import ArgumentError, ArgumentTypeError
 from knotwork.study._networks import NetworkSpec, Wanted, expand, stack_id
 from knotwork.study._plan import PLANS, LinearConfig, Plan, load_plan
 from knotwork.study._prepared import fit_all, load_data
-from knotwork.study._provenance import UNKNOWN, differences, origin, precision_of
+from knotwork.study._provenance import UNKNOWN, differences
 from knotwork.study._records import RecordIndex, open_study
 from knotwork.study._runner import DATA_ERRORS, Progress
 from knotwork.study._traces import Result
-from knotwork.study._trainer import UnitTrainer
+from knotwork.study._trainer import UnitTrainer, environment_of
 from knotwork.training import METRICS, resolve_device
 
 __all__ = ["VERDICTS", "Verification", "verify"]
@@ -304,7 +304,9 @@ class _Retraining:
         fitted = self._fit([network])[network.wanted]
         if isinstance(fitted, str):
             return {"reason": _last_line(fitted)}
-        differing = differences(record, self._environment(network, fitted), supervised=network.encoding.kind.supervised)
+        environment = environment_of(self.plan.config_of(network.variant), network.backbone.config, self.device)
+        is_supervised = network.encoding.kind.supervised
+        differing = differences(record, environment | fitted.versions, supervised=is_supervised)
         is_same = differing.keys() <= {"source"} and not self.alone
         stack = self._stack(record) if is_same else None
         result = self._train(stack or [network])[network]
@@ -326,14 +328,6 @@ class _Retraining:
             folder = self.index.out / "prepared"
             self.data.fitted.update(fit_all(self.data, new, folder=folder, bins=self.plan.bins, store=False))
         return self.data.fitted
-
-    def _environment(self, network: NetworkSpec, fitted: Fitted) -> dict[str, Any]:
-        """Return the provenance columns that a record of a network would have on this machine."""
-        backbone = network.backbone.config
-        if isinstance(backbone, LinearConfig):
-            return {**origin(torch.device("cpu")), "precision": "float64", **fitted.versions}
-        precision = precision_of(self.plan.config_of(network.variant), backbone, self.device)
-        return {**origin(self.device), "precision": precision, **fitted.versions}
 
     def _stack(self, record: Mapping[str, Any]) -> list[NetworkSpec] | None:
         """Return the networks of a record's stack, in order; None if one is unknown."""
