@@ -70,10 +70,6 @@ UNKNOWN = "not recorded"
 KNOWN_FILE = "provenance.toml"
 """File in the folder of a study with the known provenance of earlier records."""
 
-SKIPPED = ("__pycache__",)
-TIMEOUT_SECONDS = 10.0
-"""Timeout of git and nvidia-smi in seconds."""
-
 
 def origin(device: torch.device | None = None) -> dict[str, Any]:
     """Return the columns of records on the code, the software and the machine, and on the device if given."""
@@ -143,7 +139,7 @@ def _tree(folder: Path) -> bytes:
     entries: dict[bytes, bytes] = {}
     for path in folder.iterdir():
         name = os.fsencode(path.name)
-        if path.name in SKIPPED or path.suffix == ".pyc":
+        if path.name == "__pycache__" or path.suffix == ".pyc":
             continue
         if path.is_dir():
             if tree := _tree(path):
@@ -180,7 +176,7 @@ def _processor() -> str:
 def _output(*command: str) -> str:
     """Return the output of a program; empty if it is not available or fails."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=True)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10.0, check=True)
     except (OSError, subprocess.SubprocessError):
         return ""
     return done.stdout
@@ -196,13 +192,12 @@ def differences(
     names = [*DECIDES_BITS, *(FITTING if supervised else ())]
     if "cuda" in str(recorded.get("device")) and "cuda" in str(now.get("device")):
         names = [name for name in names if name not in ("cpu", "threads")]
-    both = {name: (written(recorded.get(name)), written(now.get(name))) for name in names}
-    return {name: (before, after) for name, (before, after) in both.items() if before != after or before == UNKNOWN}
-
-
-def written(value: object) -> str:
-    """Return a value of a column on provenance for readers."""
-    return value if isinstance(value, str) and value else UNKNOWN
+    before, after = (
+        {name: str(value) if isinstance(value := columns.get(name), str) and value else UNKNOWN for name in names}
+        for columns in (recorded, now)
+    )
+    differing = [name for name in names if before[name] != after[name] or before[name] == UNKNOWN]
+    return {name: (before[name], after[name]) for name in differing}
 
 
 def with_known(frame: pd.DataFrame, folder: Path) -> pd.DataFrame:
@@ -229,13 +224,8 @@ def with_known(frame: pd.DataFrame, folder: Path) -> pd.DataFrame:
 
 def _read_known(path: Path) -> list[dict[str, Any]]:
     """Return the tables of the file of `with_known`."""
-    valid = {
-        "plans": list,
-        "backbones": list,
-        "recorded_until": datetime,
-        "according_to": str,
-        **dict.fromkeys(PROVENANCE, str),
-    }
+    texts = dict.fromkeys(("according_to", *PROVENANCE), str)
+    valid = {"plans": list, "backbones": list, "recorded_until": datetime, **texts}
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
