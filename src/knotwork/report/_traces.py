@@ -160,7 +160,7 @@ def _setting(row: Mapping[Any, Any]) -> str:
     if not row["variant"] or pd.isna(row["variant"]):
         return str(row["network"])
     plan = load_plan(row["plan"]) if row["plan"] in PLANS else None
-    varied = {name for variant in plan.variants for name, _ in variant.training} if plan is not None else set()
+    varied = {name for variant in plan.variants for name in variant.training} if plan is not None else set()
     if plan is not None and varied == {"knot_rate"} and row["variant"] in plan.variant_names:
         config = plan.config_of(row["variant"])
         rate = np.format_float_scientific(config.learning_rate * config.knot_rate, precision=3, trim="-", exp_digits=1)

@@ -290,6 +290,7 @@ class StudyRun:
     def __post_init__(self) -> None:
         self.started = time.perf_counter()
         self.summary = RunSummary()
+        self.n_done = self.n_networks_done = 0
         self.index = RecordIndex(self.out)
         self.data: StudyData | None = None
         self.identities: dict[str, DataIdentity] = {}
@@ -298,6 +299,7 @@ class StudyRun:
 
     def train(self, engine: _LocalEngine | _RayEngine, progress: Progress | None = None) -> RunSummary:
         """Train the missing networks."""
+        self.engine = engine
         identities = self._identities()
         networks = [network for name, data in identities.items() for network in expand(self.plan, name, data)]
         n_rows = {name: data.n_rows for name, data in identities.items()}
@@ -314,7 +316,7 @@ class StudyRun:
         ]
         units = group_units(chosen, sizes=self.plan.sizes, together=self.plan.together, by_fold=self.by_fold)
         with nullcontext(None) if progress is None or not missing else progress() as display:
-            self._work(units, engine, display)
+            self._work(units, display)
         if missing or CONSOLIDATED in self.index.problems:
             consolidate(self.out)
         self.summary.seconds = time.perf_counter() - self.started
@@ -418,22 +420,20 @@ class StudyRun:
             time.sleep(POLL)
         return lock
 
-    def _work(self, pending: list[Unit], engine: _LocalEngine | _RayEngine, display: Reporter | None) -> None:
+    def _work(self, pending: list[Unit], display: Reporter | None) -> None:
         """Train units; wait for those that other processes are working on."""
-        self.n_units, self.n_done = len(pending), 0
-        n_networks, waiting = sum(len(unit.networks) for unit in pending), False
+        self.n_units, self.n_networks = len(pending), sum(len(unit.networks) for unit in pending)
+        waiting = False
         while pending:
-            busy = []
+            busy: list[Unit] = []
             try:
                 for place, unit in enumerate(pending):
-                    done = 1.0 - sum(len(other.networks) for other in [*busy, *pending[place:]]) / n_networks
-                    share = len(unit.networks) / n_networks
-                    shown = None if display is None else partial(self._show, display, done, share)
-                    if not self._begin(unit, pending[place + 1 :], engine, shown):
+                    shown = None if display is None else partial(self._show, display, unit)
+                    if not self._begin(unit, pending[place + 1 :], shown):
                         busy.append(unit)
-                    self._collect(engine, wait=len(self.submitted) >= engine.most)
+                    self._collect(wait=len(self.submitted) >= self.engine.most)
                 while self.submitted:
-                    self._collect(engine, wait=True)
+                    self._collect(wait=True)
             finally:
                 # Tasks of a cluster end with the connection: cancelling one that has just ended aborts this process.
                 for _, _, lock, _ in self.submitted.values():
@@ -445,11 +445,12 @@ class StudyRun:
                 time.sleep(POLL)
             pending = busy
 
-    def _show(self, display: Reporter, done: float, share: float, epoch: EpochReport) -> Any:
-        """Show the progress of a unit, a share of all networks, after those that are done."""
-        return display(replace(epoch, done=done + share * epoch.done, stack=self.n_done, n_stacks=self.n_units))
+    def _show(self, display: Reporter, unit: Unit, epoch: EpochReport) -> Any:
+        """Show the progress of a unit as a share of all networks."""
+        done = (self.n_networks_done + len(unit.networks) * epoch.done) / self.n_networks
+        return display(replace(epoch, done=done, stack=self.n_done, n_stacks=self.n_units))
 
-    def _begin(self, unit: Unit, later: list[Unit], engine: _LocalEngine | _RayEngine, shown: Reporter | None) -> bool:
+    def _begin(self, unit: Unit, later: list[Unit], shown: Reporter | None) -> bool:
         """Prepare and submit the missing networks of a unit; False if another process is working on it.
 
         Encodings of `later` units on the same data set are fitted with those of the unit, so that trees are grown only
@@ -468,7 +469,7 @@ class StudyRun:
                 started = time.time()
                 same_data = [each for other in later if other.dataset == unit.dataset for each in other.networks]
                 data = self.prepare(unit.dataset, [*networks, *same_data])
-                reference = engine.submit(self.plan, data, networks, shown)
+                reference = self.engine.submit(self.plan, data, networks, shown)
                 self.submitted[reference] = unit, networks, lock, started
         except DATA_ERRORS as error:
             self._skip(unit.dataset, error)
@@ -479,9 +480,9 @@ class StudyRun:
             self._finish(unit, Counter())
         return True
 
-    def _collect(self, engine: _LocalEngine | _RayEngine, *, wait: bool) -> None:
+    def _collect(self, *, wait: bool) -> None:
         """Record all finished units; with `wait`, wait for the first one."""
-        while self.submitted and (finished := engine.finished(list(self.submitted), wait=wait)):
+        while self.submitted and (finished := self.engine.finished(list(self.submitted), wait=wait)):
             reference, results = finished
             unit, networks, lock, started = self.submitted.pop(reference)
             with lock:
@@ -492,6 +493,7 @@ class StudyRun:
     def _finish(self, unit: Unit, counts: Counter[str]) -> None:
         """Count and report a finished unit."""
         self.n_done += 1
+        self.n_networks_done += len(unit.networks)
         failed = self.summary.add(counts)
         if counts:
             self._say(f"[{self.n_done}/{self.n_units}] {unit.name}: {counts['ok']} networks{failed}")
