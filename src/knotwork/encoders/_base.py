@@ -337,12 +337,10 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
             target = self._target(y, len(values))
 
         def fit_one(index: int) -> tuple[FittedColumn, Histogram]:
-            part = sketch.columns[index]
-            whole = column = part.column()
+            whole = column = sketch.columns[index].column()
             if values is not None and self._is_supervised(index):
-                limits = (part.minimum, part.maximum) if part.n else None
-                column = Column.from_values(values[:, index].astype(np.float64), weights)
-                column = replace(column, limits=limits)
+                limits = sketch.columns[index].range if len(whole.distinct) else None
+                column = replace(Column.from_values(values[:, index], weights), limits=limits)
             block = self.fit_column(column, target, seed=sketch.seeds[index], index=index)
             return block, count_values(whole.distinct, whole.weights)
 

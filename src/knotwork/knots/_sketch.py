@@ -95,16 +95,15 @@ class QuantileSketch:
         kept = ~np.isnan(values)
         if sample_weight is not None:
             kept &= sample_weight > 0
-            sample_weight = sample_weight[kept]
-        values = values.astype(np.float64) if kept.all() else values[kept].astype(np.float64, copy=False)
+        if not kept.all():
+            values, sample_weight = values[kept], None if sample_weight is None else sample_weight[kept]
         for start in range(0, len(values), self.capacity):
             part = slice(start, start + self.capacity)
-            self._add(values[part], None if sample_weight is None else sample_weight[part].astype(np.float64))
-
-    def _add(self, values: FloatArray, weights: FloatArray | None) -> None:
-        self._low, self._high = min(self._low, values.min()), max(self._high, values.max())
-        self._moments = _join_moments(self._moments, _moments(values, weights))
-        self._append(_Buffer(values, 1.0 if weights is None else weights))
+            numbers = values[part].astype(np.float64)  # a copy: what is kept must not keep the whole batch
+            weights = None if sample_weight is None else sample_weight[part].astype(np.float64)
+            self._low, self._high = min(self._low, numbers.min()), max(self._high, numbers.max())
+            self._moments = _join_moments(self._moments, _moments(numbers, weights))
+            self._append(_Buffer(numbers, 1.0 if weights is None else weights))
 
     def _append(self, part: _Buffer) -> None:
         """Append numbers; flush full buffers once there are two of them."""
