@@ -53,7 +53,7 @@ from knotwork.basis import (
 from knotwork.encoders._clusters import find_cluster
 from knotwork.encoders._sketch import TableSketch
 from knotwork.errors import ArgumentError
-from knotwork.knots import TASKS, Column, Target, describe
+from knotwork.knots import TASKS, Column, Placement, Target, describe, resolve_placement
 
 __all__ = ["MISSING", "Encoder", "count_threads"]
 
@@ -89,6 +89,7 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
     Subclasses define their parameters, which include those below, and how a column is fitted.
     """
 
+    placement: str | Placement
     extrapolation: str
     missing: str
     task: str | None
@@ -102,9 +103,9 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
     _extrapolations: Sequence[str] = [name for name in EXTRAPOLATIONS if name != "periodic"]
 
     @property
-    @abstractmethod
     def _supervised(self) -> bool:
         """Whether fitting needs the target."""
+        return resolve_placement(self.placement).supervised
 
     @abstractmethod
     def check_settings(self) -> None:
@@ -129,8 +130,8 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
         """
 
     @abstractmethod
-    def _suffixes(self, index: int, block: FittedColumn) -> list[str]:
-        """Return the suffixes that a column's name gets in the names of the columns of its block."""
+    def _suffix(self, index: int) -> str:
+        """Return the name of the functions of a column in output names, such as ``"bs"``; empty for a scaling."""
 
     def _check_columns(self) -> None:
         """Check parameters that name columns, once the columns of the table are known."""
@@ -391,9 +392,9 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
         Returns
         -------
         ndarray or csr_array of shape (n, sum of block sizes)
-            The blocks of the columns, one after the other; a data frame after ``set_output(transform="pandas")`` or
-            ``"polars"``. A table on a cluster becomes one of the same kind, encoded where its blocks are, with the
-            target and weights that `fit` was given by name.
+            The blocks of the columns, one after the other, then those of pairs; a data frame after
+            ``set_output(transform="pandas")`` or ``"polars"``. A table on a cluster becomes one of the same kind,
+            encoded where its blocks are, with the target and weights that `fit` was given by name.
         """
         cluster = find_cluster(X)
         if cluster is not None:
@@ -402,14 +403,17 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
         self._check_all()
         values = self._read(self._without_left_out(X), reset=False)
         self._refuse_outside(values)
-        table = compiled_table(
-            tuple(self.fitted_), extrapolation=self.extrapolation, indicator=self.missing == "indicator"
-        )
+        return self._encode(values, self.fitted_)
+
+    def _encode(self, values: npt.NDArray[Any], blocks: list[FittedColumn]) -> Any:
+        """Encode one block for each column of numbers, and join them."""
+        indicator = self.missing == "indicator"
+        table = compiled_table(tuple(blocks), extrapolation=self.extrapolation, indicator=indicator)
         encode = encode_sparse if self.sparse_output else encode_dense
         return encode(values, table, dtype=np.dtype(self.dtype), n_threads=count_threads(self.n_jobs))
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
-        """Return the names of the output columns: the column's name and a suffix, such as ``age_bs0``.
+        """Return the names of the output columns, such as ``age_bs0``, and of a pair ``lat:lon_bs0_bs3``.
 
         Parameters
         ----------
@@ -419,11 +423,16 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
         check_is_fitted(self)
         # scikit-learn's mixins for feature names do not fit blocks of several columns per feature.
         names = _check_feature_names_in(self, input_features)
-        ends = ["_missing"] if self.missing == "indicator" else []
-        return np.array(
-            [f"{names[i]}{end}" for i, block in enumerate(self.fitted_) for end in self._suffixes(i, block) + ends],
-            dtype=object,
-        )
+        missing = ["_missing"] if self.missing == "indicator" else []
+        ends = []
+        for place, block in enumerate(self.fitted_):
+            suffix = self._suffix(place)
+            ends.append([f"_{suffix}{i}" if suffix else "" for i in range(block.size)] + missing)
+        return np.array(self._output_names(names, ends), dtype=object)
+
+    def _output_names(self, names: Sequence[str], ends: Sequence[Sequence[str]]) -> list[str]:
+        """Return the names of the output columns, given those of the columns and the ends for each of them."""
+        return [f"{name}{end}" for name, its_ends in zip(names, ends, strict=True) for end in its_ends]
 
     def plot(self, columns: Sequence[Any] | None = None) -> Any:
         """Draw the functions, the knots and the training values of columns.

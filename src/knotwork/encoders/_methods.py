@@ -2,7 +2,7 @@
 
 import operator
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from inspect import signature
 from typing import Any, Self, final
 
@@ -468,6 +468,7 @@ def _build(kind: type[Encoder], settings: Mapping[str, Any], options: Mapping[st
 
 
 @final
+@dataclass(eq=False, repr=False)
 class PerFeatureEncoder(Encoder):
     """Encode each column by the method that a mapping names for it.
 
@@ -480,18 +481,8 @@ class PerFeatureEncoder(Encoder):
         Method of columns that the mapping does not contain; without it, such a column raises an error.
     extrapolation : {"clip", "linear", "continue", "error"}, default="clip"
         Treatment of values outside the training range, as in `SplineEncoder`.
-    missing : {"zeros", "indicator", "error"}, default="zeros"
-        Treatment of missing values, as in `SplineEncoder`.
-    task : {"regression", "classification"}, optional
-        Task of the target. By default labels and integers with up to 20 distinct values are classes.
-    sparse_output : bool, default=False
-        Return a CSR array; no dense array is made.
-    dtype : {float32, float64}, default=float32
-        Type of the output.
-    n_jobs : int, optional
-        Threads for `fit` and `transform`; by default all cores.
-    random_state : int, RandomState or None, default=None
-        Random seed, as in `SplineEncoder`. None means the fixed seed 0.
+    missing, task, sparse_output, dtype, n_jobs, random_state
+        As for `SplineEncoder`.
 
     Attributes
     ----------
@@ -511,28 +502,16 @@ class PerFeatureEncoder(Encoder):
     array(['age_bs0', 'age_bs1', 'age_bs2', 'age_bs3', 'rooms'], dtype=object)
     """
 
-    def __init__(
-        self,
-        methods: Mapping[Any, str | Encoder],
-        *,
-        default: str | None = None,
-        extrapolation: str = "clip",
-        missing: str = "zeros",
-        task: str | None = None,
-        sparse_output: bool = False,
-        dtype: npt.DTypeLike = np.float32,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.methods = methods
-        self.default = default
-        self.extrapolation = extrapolation
-        self.missing = missing
-        self.task = task
-        self.sparse_output = sparse_output
-        self.dtype = dtype
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    methods: Mapping[Any, str | Encoder]
+    _: KW_ONLY
+    default: str | None = None
+    extrapolation: str = "clip"
+    missing: str = "zeros"
+    task: str | None = None
+    sparse_output: bool = False
+    dtype: npt.DTypeLike = np.float32
+    n_jobs: int | None = None
+    random_state: Any = None
 
     @property
     def _supervised(self) -> bool:
@@ -576,8 +555,8 @@ class PerFeatureEncoder(Encoder):
     def _is_supervised(self, index: int) -> bool:
         return self.encoders_[index]._supervised
 
-    def _suffixes(self, index: int, block: FittedColumn) -> list[str]:
-        return self.encoders_[index]._suffixes(index, block)
+    def _suffix(self, index: int) -> str:
+        return self.encoders_[index]._suffix(index)
 
 
 def _encoder(spec: Any) -> Encoder:

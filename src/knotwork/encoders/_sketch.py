@@ -15,6 +15,7 @@ __all__ = ["SAMPLE_ROWS", "RowSample", "TableSketch"]
 SAMPLE_ROWS = 100_000
 """Rows of a table in parts that trees and pairs of columns are fitted on, at most."""
 
+
 class RowSample:
     """A uniform sample of the rows of a table in parts, without replacement: all rows as long as there are few.
 

@@ -1,6 +1,7 @@
 """The encoder of pairs of columns by tensor-product splines."""
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from numbers import Integral
 from typing import Any, final
@@ -8,12 +9,11 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
-from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from knotwork._checks import argument_error, check_choice, check_int, type_error
-from knotwork.basis import FittedColumn, FloatArray, compiled_table, encode_dense, encode_sparse, row_product
-from knotwork.encoders._base import Encoder, count_threads
-from knotwork.encoders._clusters import find_cluster
+from knotwork.basis import FittedColumn, FloatArray, row_product
+from knotwork.encoders._base import Encoder
 from knotwork.encoders._pairs import place_pairs, rank_pairs, too_few_columns
 from knotwork.encoders._transformers import SplineEncoder
 from knotwork.knots import Column, Placement, Target
@@ -29,6 +29,7 @@ REMAINDERS = {
 
 
 @final
+@dataclass(eq=False, repr=False)
 class TensorSplineEncoder(Encoder):
     """Encode pairs of columns by tensor-product splines: all products of a function of one and a function of the other.
 
@@ -57,28 +58,20 @@ class TensorSplineEncoder(Encoder):
     missing : {"zeros", "indicator", "error"}, default="zeros"
         Treatment of missing values: zeros, one more function of each column that is 1 where the value is missing, which
         is multiplied like the others, or raise.
-    task : {"regression", "classification"}, optional
-        Task of the target. By default labels and integers with up to 20 distinct values are classes.
     sparse_output : bool, default=False
         Return a CSR array; no dense array is made. A pair of cubic B-splines has 16 entries in a row.
-    dtype : {float32, float64}, default=float32
-        Type of the output. Values of the functions are computed in float64.
-    n_jobs : int, optional
-        Threads for `fit` and `transform`; by default all cores.
     random_state : int, RandomState or None, default=None
         Random seed, as in `SplineEncoder`, and of the rows that pairs are found on, if there are many. None means the
         fixed seed 0.
+    task, dtype, n_jobs
+        As for `SplineEncoder`.
 
     Attributes
     ----------
     pairs_ : list of tuple
         The pairs, by name, or by place in a table without names.
-    knots_ : list of ndarray
-        Interior knots of each column, in the units of the column.
-    domain_ : ndarray of shape (n_features, 2)
-        The two ends of the training range of each column.
-    n_features_in_, feature_names_in_
-        As in scikit-learn.
+    knots_, domain_, n_features_in_, feature_names_in_
+        As for `SplineEncoder`.
 
     Notes
     -----
@@ -99,36 +92,20 @@ class TensorSplineEncoder(Encoder):
     2            0.000            0.000            0.000            1.000
     """
 
-    def __init__(
-        self,
-        pairs: Any = "auto",
-        size: int = 8,
-        *,
-        family: str = "bspline",
-        placement: str | Placement = "quantile",
-        degree: int = 3,
-        remainder: str = "drop",
-        extrapolation: str = "clip",
-        missing: str = "zeros",
-        task: str | None = None,
-        sparse_output: bool = False,
-        dtype: npt.DTypeLike = np.float32,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.pairs = pairs
-        self.size = size
-        self.family = family
-        self.placement = placement
-        self.degree = degree
-        self.remainder = remainder
-        self.extrapolation = extrapolation
-        self.missing = missing
-        self.task = task
-        self.sparse_output = sparse_output
-        self.dtype = dtype
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    pairs: Any = "auto"
+    size: int = 8
+    _: KW_ONLY
+    family: str = "bspline"
+    placement: str | Placement = "quantile"
+    degree: int = 3
+    remainder: str = "drop"
+    extrapolation: str = "clip"
+    missing: str = "zeros"
+    task: str | None = None
+    sparse_output: bool = False
+    dtype: npt.DTypeLike = np.float32
+    n_jobs: int | None = None
+    random_state: Any = None
 
     @property
     def _supervised(self) -> bool:
@@ -212,55 +189,22 @@ class TensorSplineEncoder(Encoder):
         paired = {place for pair in self._places for place in pair}
         return [place for place in range(self.n_features_in_) if place not in paired and self.remainder == "splines"]
 
-    def transform(self, X: Any) -> Any:
-        """Encode a table.
-
-        Parameters
-        ----------
-        X : table of shape (n, d), or Ray Data set, or Dask data frame
-            Numbers, with the columns that the encoder was fitted on.
-
-        Returns
-        -------
-        ndarray or csr_array of shape (n, n_outputs)
-            With ``remainder="splines"`` the blocks of columns in no pair, then those of the pairs; a data frame after
-            ``set_output(transform="pandas")`` or ``"polars"``; a table on a cluster becomes one of the same kind.
-        """
-        cluster = find_cluster(X)
-        if cluster is not None:
-            return self._transform_blocks(cluster, X)
-        check_is_fitted(self)
-        self._check_all()
-        values = self._read(self._without_left_out(X), reset=False)
-        self._refuse_outside(values)
-        encode = encode_sparse if self.sparse_output else encode_dense
-        settings: dict[str, Any] = {"dtype": np.dtype(self.dtype), "n_threads": count_threads(self.n_jobs)}
-        layout: dict[str, Any] = {"extrapolation": self.extrapolation, "indicator": self.missing == "indicator"}
-        blocks: dict[int, Any] = {}
-        for place in sorted({*self._singles, *(place for pair in self._places for place in pair)}):
-            blocks[place] = encode(values[:, [place]], compiled_table((self.fitted_[place],), **layout), **settings)
-        parts = [blocks[place] for place in self._singles]
-        parts += [row_product(blocks[first], blocks[second]) for first, second in self._places]
+    def _encode(self, values: npt.NDArray[Any], blocks: list[FittedColumn]) -> Any:
+        places = {*self._singles, *(place for pair in self._places for place in pair)}
+        encode = super()._encode
+        encoded = {place: encode(values[:, [place]], [blocks[place]]) for place in places}
+        parts = [encoded[place] for place in self._singles]
+        parts += [row_product(encoded[first], encoded[second]) for first, second in self._places]
         if self.sparse_output:
             return sparse.csr_array(sparse.hstack(parts, format="csr"))
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
 
-    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
-        """Return the names of the output columns, such as ``lat:lon_bs0_bs3``.
-
-        Parameters
-        ----------
-        input_features : array-like of str, optional
-            Names of the columns; by default those seen in `fit`, or ``x0``, ``x1``, ...
-        """
-        check_is_fitted(self)
-        names = _check_feature_names_in(self, input_features)
-        ends = [self._suffixes(place, block) for place, block in enumerate(self.fitted_)]
+    def _output_names(self, names: Sequence[str], ends: Sequence[Sequence[str]]) -> list[str]:
         out = [f"{names[place]}{end}" for place in self._singles for end in ends[place]]
         for first, second in self._places:
             pair = f"{names[first]}:{names[second]}"
             out += [f"{pair}{left}{right}" for left in ends[first] for right in ends[second]]
-        return np.array(out, dtype=object)
+        return out
 
-    def _suffixes(self, index: int, block: FittedColumn) -> list[str]:
-        return self._splines()._suffixes(index, block) + (["_missing"] if self.missing == "indicator" else [])
+    def _suffix(self, index: int) -> str:
+        return self._splines()._suffix(index)

@@ -1,5 +1,6 @@
 """The encoders: splines, piecewise-linear encoding, cosines and sines, and scaling."""
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import Any, final
 
@@ -58,6 +59,7 @@ def check_period(period: Any) -> tuple[float, float]:
 
 
 @final
+@dataclass(eq=False, repr=False)
 class SplineEncoder(Encoder):
     """Encode each numerical column by the values of `size` spline functions on knots fitted to that column.
 
@@ -130,40 +132,21 @@ class SplineEncoder(Encoder):
            [0.83, 0.  , 0.  , 0.17]], dtype=float32)
     """
 
+    family: str = "bspline"
+    size: int = 15
+    _: KW_ONLY
+    placement: str | Placement = "quantile"
+    degree: int = 3
+    extrapolation: str = "clip"
+    period: float | tuple[float, float] | None = None
+    missing: str = "zeros"
+    task: str | None = None
+    sparse_output: bool = False
+    dtype: npt.DTypeLike = np.float32
+    n_jobs: int | None = None
+    random_state: Any = None
+
     _extrapolations = tuple(EXTRAPOLATIONS)
-
-    def __init__(
-        self,
-        family: str = "bspline",
-        size: int = 15,
-        *,
-        placement: str | Placement = "quantile",
-        degree: int = 3,
-        extrapolation: str = "clip",
-        period: float | tuple[float, float] | None = None,
-        missing: str = "zeros",
-        task: str | None = None,
-        sparse_output: bool = False,
-        dtype: npt.DTypeLike = np.float32,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.family = family
-        self.size = size
-        self.placement = placement
-        self.degree = degree
-        self.extrapolation = extrapolation
-        self.period = period
-        self.missing = missing
-        self.task = task
-        self.sparse_output = sparse_output
-        self.dtype = dtype
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-
-    @property
-    def _supervised(self) -> bool:
-        return resolve_placement(self.placement).supervised
 
     def check_settings(self) -> None:
         """Raise an error if a parameter is not valid."""
@@ -189,8 +172,8 @@ class SplineEncoder(Encoder):
         knots = resolve_placement(self.placement)(column, n_knots, target, seed)
         return FittedBasis(family.make(knots, degree=self.degree, domain=column.domain), self.size)
 
-    def _suffixes(self, index: int, block: FittedColumn) -> list[str]:
-        return [f"_{self._family().suffix}{place}" for place in range(block.size)]
+    def _suffix(self, index: int) -> str:
+        return self._family().suffix
 
     def _family(self) -> Family:
         available = [name for name, family in FAMILIES.items() if family.with_placements]
@@ -204,6 +187,7 @@ class SplineEncoder(Encoder):
 
 
 @final
+@dataclass(eq=False, repr=False)
 class PiecewiseLinearEncoder(Encoder):
     """Encode each numerical column by piecewise-linear encoding (PLE): one ramp from 0 to 1 per bin.
 
@@ -224,27 +208,15 @@ class PiecewiseLinearEncoder(Encoder):
     extrapolation : {"clip", "linear", "continue", "error"}, default="clip"
         Treatment of values outside the training range: move them to its end, continue in a straight line, which is
         also ``"continue"`` here, or raise.
-    missing : {"zeros", "indicator", "error"}, default="zeros"
-        Treatment of missing values: a block of zeros, zeros and one more column that marks them with 1, or raise.
-    task : {"regression", "classification"}, optional
-        Task of the target. By default labels and integers with up to 20 distinct values are classes.
-    sparse_output : bool, default=False
-        Return a CSR array; no dense array is made.
-    dtype : {float32, float64}, default=float32
-        Type of the output. Arithmetic is always in float64.
-    n_jobs : int, optional
-        Threads for `fit` and `transform`; by default all cores.
-    random_state : int, RandomState or None, default=None
-        Random seed, as in `SplineEncoder`. None means the fixed seed 0.
+    missing, task, sparse_output, dtype, n_jobs, random_state
+        As for `SplineEncoder`.
 
     Attributes
     ----------
     knots_ : list of ndarray
         Interior edges of the bins of each column, in the units of the column.
-    domain_ : ndarray of shape (n_features, 2)
-        The two ends of the training range of each column.
-    n_features_in_, feature_names_in_
-        As in scikit-learn.
+    domain_, n_features_in_, feature_names_in_
+        As for `SplineEncoder`.
 
     Notes
     -----
@@ -264,34 +236,17 @@ class PiecewiseLinearEncoder(Encoder):
            [1. , 1. ]], dtype=float32)
     """
 
-    def __init__(
-        self,
-        size: int = 15,
-        *,
-        placement: str | Placement = "cart",
-        adaptive: bool = False,
-        extrapolation: str = "clip",
-        missing: str = "zeros",
-        task: str | None = None,
-        sparse_output: bool = False,
-        dtype: npt.DTypeLike = np.float32,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.size = size
-        self.placement = placement
-        self.adaptive = adaptive
-        self.extrapolation = extrapolation
-        self.missing = missing
-        self.task = task
-        self.sparse_output = sparse_output
-        self.dtype = dtype
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-
-    @property
-    def _supervised(self) -> bool:
-        return resolve_placement(self.placement).supervised
+    size: int = 15
+    _: KW_ONLY
+    placement: str | Placement = "cart"
+    adaptive: bool = False
+    extrapolation: str = "clip"
+    missing: str = "zeros"
+    task: str | None = None
+    sparse_output: bool = False
+    dtype: npt.DTypeLike = np.float32
+    n_jobs: int | None = None
+    random_state: Any = None
 
     def check_settings(self) -> None:
         """Raise an error if a parameter is not valid."""
@@ -321,11 +276,12 @@ class PiecewiseLinearEncoder(Encoder):
         edges, _ = cart_thresholds(column, target, max_leaves=n_bins, min_samples_leaf=leaf)
         return separated(edges, column)
 
-    def _suffixes(self, index: int, block: FittedColumn) -> list[str]:
-        return [f"_{FAMILIES['ple'].suffix}{place}" for place in range(block.size)]
+    def _suffix(self, index: int) -> str:
+        return FAMILIES["ple"].suffix
 
 
 @final
+@dataclass(eq=False, repr=False)
 class PeriodicEncoder(Encoder):
     """Encode each numerical column by cosines and sines of random frequencies (random Fourier features).
 
@@ -341,16 +297,10 @@ class PeriodicEncoder(Encoder):
         with random phases.
     sigma : float, default=0.1
         Standard deviation of the frequencies.
-    missing : {"zeros", "indicator", "error"}, default="zeros"
-        Treatment of missing values, as in `SplineEncoder`.
-    sparse_output : bool, default=False
-        Return a CSR array.
-    dtype : {float32, float64}, default=float32
-        Type of the output. Arithmetic is always in float64.
-    n_jobs : int, optional
-        Threads for `fit` and `transform`; by default all cores.
     random_state : int, RandomState or None, default=None
         Random seed of frequencies and phases. None means the fixed seed 0.
+    missing, sparse_output, dtype, n_jobs
+        As for `SplineEncoder`.
 
     Notes
     -----
@@ -366,26 +316,15 @@ class PeriodicEncoder(Encoder):
            [0., 0., 0., 0.]], dtype=float32)
     """
 
-    def __init__(
-        self,
-        size: int = 15,
-        *,
-        family: str = "periodic",
-        sigma: float = 0.1,
-        missing: str = "zeros",
-        sparse_output: bool = False,
-        dtype: npt.DTypeLike = np.float32,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.size = size
-        self.family = family
-        self.sigma = sigma
-        self.missing = missing
-        self.sparse_output = sparse_output
-        self.dtype = dtype
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    size: int = 15
+    _: KW_ONLY
+    family: str = "periodic"
+    sigma: float = 0.1
+    missing: str = "zeros"
+    sparse_output: bool = False
+    dtype: npt.DTypeLike = np.float32
+    n_jobs: int | None = None
+    random_state: Any = None
 
     extrapolation = "clip"
     task = None
@@ -411,11 +350,12 @@ class PeriodicEncoder(Encoder):
         phases = random.uniform(-np.pi, np.pi, self.size) if with_phases else None
         return FittedPeriodic(median, spread or 1.0, self.size, float(self.sigma), frequencies, phases)
 
-    def _suffixes(self, index: int, block: FittedColumn) -> list[str]:
-        return [f"_wave{place}" for place in range(block.size)]
+    def _suffix(self, index: int) -> str:
+        return "wave"
 
 
 @final
+@dataclass(eq=False, repr=False)
 class ScalarEncoder(Encoder):
     """Scale each numerical column: the methods Std, MinMax and Robust, with the treatment of hard inputs as elsewhere.
 
@@ -428,14 +368,8 @@ class ScalarEncoder(Encoder):
         To mean 0 and standard deviation 1, from the training range to [0, 1], or as in the Notes.
     extrapolation : {"clip", "linear", "continue", "error"}, default="clip"
         Treatment of values outside the training range by min-max scaling, as in `SplineEncoder`; ignored by the others.
-    missing : {"zeros", "indicator", "error"}, default="zeros"
-        Treatment of missing values, as in `SplineEncoder`.
-    sparse_output : bool, default=False
-        Return a CSR array.
-    dtype : {float32, float64}, default=float32
-        Type of the output.
-    n_jobs : int, optional
-        Threads for `fit` and `transform`; by default all cores.
+    missing, sparse_output, dtype, n_jobs
+        As for `SplineEncoder`.
 
     Notes
     -----
@@ -451,22 +385,13 @@ class ScalarEncoder(Encoder):
            [1.  ]], dtype=float32)
     """
 
-    def __init__(
-        self,
-        scaling: str = "standard",
-        *,
-        extrapolation: str = "clip",
-        missing: str = "zeros",
-        sparse_output: bool = False,
-        dtype: npt.DTypeLike = np.float32,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.scaling = scaling
-        self.extrapolation = extrapolation
-        self.missing = missing
-        self.sparse_output = sparse_output
-        self.dtype = dtype
-        self.n_jobs = n_jobs
+    scaling: str = "standard"
+    _: KW_ONLY
+    extrapolation: str = "clip"
+    missing: str = "zeros"
+    sparse_output: bool = False
+    dtype: npt.DTypeLike = np.float32
+    n_jobs: int | None = None
 
     task = None
     random_state = None
@@ -486,5 +411,5 @@ class ScalarEncoder(Encoder):
         centre, spread = column.median_and_spread() if smooth else column.mean_and_deviation()
         return FittedAffine(centre, spread or 1.0, (-np.inf, np.inf), smooth)
 
-    def _suffixes(self, index: int, block: FittedColumn) -> list[str]:
-        return [""]
+    def _suffix(self, index: int) -> str:
+        return ""
