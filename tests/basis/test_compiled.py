@@ -38,6 +38,7 @@ def definition(block, x, extrapolation):
 def random_block(random, family, degree, *, most_knots=20):
     low, high = np.sort(random.normal(scale=5.0, size=2))
     knots = np.sort(random.uniform(low, high, random.integers(0, most_knots)))
+    knots = knots[np.diff(knots, prepend=low) > 10 * MIN_SUPPORT * (high - low)]  # heights are bounded below
     spline = basis.make_basis(family, knots, degree=degree, domain=(low, high))
     return FittedBasis(spline, spline.size + int(random.integers(0, 3)))
 

@@ -16,7 +16,7 @@ from knotwork._loops import LANES, add_bends, fill_bumps, fill_cubes, find_inter
 from knotwork._numba import compiled
 from knotwork.basis._base import MOST_TURNS
 from knotwork.basis._families import Functions
-from knotwork.basis._fitted import CompiledTable, Formula
+from knotwork.basis._fitted import SHAPES, CompiledTable, Formula
 
 __all__ = ["encode_dense", "encode_sparse"]
 
@@ -63,90 +63,52 @@ def _into_period(X, first_row, n_rows, column, inside):
 
 
 @compiled()
-def _fill_cubics(n_rows, piece, pieces, inside, intervals, windows):
-    """Fill windows of four cubic polynomials; the inner loop is one vector operation."""
+def _fill(shape, n_rows, column, pieces, inside, intervals, windows):
+    """Fill windows: the polynomials of the functions that vary on the interval of each value.
+
+    `shape` has two tuples, as long as the degree and the window: lengths are part of a tuple's type, so that numba
+    compiles loops of known lengths. If they are empty, the column has the lengths.
+    """
+    degree, length, piece, signed = len(shape[0]), len(shape[1]), column.piece, column.signed
+    if length == 0:
+        degree, length = column.degree, column.window
     for i in range(n_rows):
         k = piece + intervals[i]
         v = (inside[i] - pieces[k, 0]) * pieces[k, 1]
-        for r in range(4):
-            value = ((pieces[k, 14 + r] * v + pieces[k, 10 + r]) * v + pieces[k, 6 + r]) * v + pieces[k, 2 + r]
-            windows[i, r] = value if value > 0.0 else 0.0
-
-
-@compiled()
-def _fill_quartics(n_rows, piece, pieces, inside, intervals, windows):
-    """Fill windows of four quartic polynomials."""
-    for i in range(n_rows):
-        k = piece + intervals[i]
-        v = (inside[i] - pieces[k, 0]) * pieces[k, 1]
-        for r in range(4):
-            value = (pieces[k, 18 + r] * v + pieces[k, 14 + r]) * v + pieces[k, 10 + r]
-            value = (value * v + pieces[k, 6 + r]) * v + pieces[k, 2 + r]
-            windows[i, r] = value if value > 0.0 else 0.0
-
-
-@compiled()
-def _fill_ramps(n_rows, piece, pieces, inside, intervals, windows):
-    """Fill windows of one line, which rises from 0 to 1."""
-    for i in range(n_rows):
-        k = piece + intervals[i]
-        windows[i, 0] = (inside[i] - pieces[k, 0]) * pieces[k, 1]
-
-
-@compiled()
-def _fill_any(n_rows, column, pieces, inside, intervals, windows):
-    """Fill windows of any kind and degree."""
-    degree, length = column.degree, column.window
-    for i in range(n_rows):
-        k = column.piece + intervals[i]
-        v = (inside[i] - pieces[k, 0]) * pieces[k, 1]
-        if column.kind == Functions.AFFINE:
-            windows[i, 0] = v
-            continue
         for r in range(length):
             value = pieces[k, 2 + degree * length + r]
             for power in range(degree - 1, -1, -1):
                 value = value * v + pieces[k, 2 + power * length + r]
-            windows[i, r] = value if value > 0.0 or column.signed else 0.0
+            windows[i, r] = value if value > 0.0 or signed else 0.0
 
 
 @compiled()
-def _unbounded(X, first_row, n_rows, column, numbers, inside, largest, windows):
-    """Continue splines in straight lines outside the domain, and clip all values to the range of the output's type."""
+def _write_lines(X, first_row, column, numbers, inside, largest, rows):
+    """Write straight lines, with the values and slopes at the ends, into the rows of values outside the domain."""
     length = column.window
-    for i in range(n_rows):
+    for i in range(len(rows)):
         beyond = X[first_row + i, column.source] * column.unit - inside[i]
-        if column.lines and (beyond > 0.0 or beyond < 0.0):
+        if beyond > 0.0 or beyond < 0.0:
             edge = column.edges + (length if beyond > 0.0 else 0)
             for r in range(length):
-                windows[i, r] = numbers[edge + r] + beyond * numbers[edge + 2 * length + r]
-        for r in range(length):
-            if windows[i, r] > largest:
-                windows[i, r] = largest
-            elif windows[i, r] < -largest:
-                windows[i, r] = -largest
+                value = numbers[edge + r] + beyond * numbers[edge + 2 * length + r]
+                rows[i, r] = min(max(value, -largest), largest)
 
 
 @compiled()
-def _encode_tile(formula, X, first_row, n_rows, columns, numbers, pieces, scratch, largest):
-    """Fill the intervals and windows of some rows of all columns.
-
-    The formula is passed as the length of the tuple `formula`: the length is part of the tuple's type, so that numba
-    compiles only the branch that is taken.
-    """
+def _encode_tile(shape, X, first_row, n_rows, columns, numbers, pieces, scratch, largest):
+    """Fill the intervals and windows of some rows of all columns; `shape` as in `_fill`."""
     inside, all_intervals, all_windows = scratch
     for c in range(len(columns)):
-        column, intervals, windows = columns[c], all_intervals[c], all_windows[c]
+        column, intervals, windows = columns[c], all_intervals[c], all_windows[c, :n_rows]
         _locate(X, first_row, n_rows, column, numbers, inside, intervals)
-        if len(formula) == Formula.CUBIC or len(formula) == Formula.CYCLE:
-            _fill_cubics(n_rows, column.piece, pieces, inside, intervals, windows)
-        elif len(formula) == Formula.QUARTIC:
-            _fill_quartics(n_rows, column.piece, pieces, inside, intervals, windows)
-        elif len(formula) == Formula.RAMP:
-            _fill_ramps(n_rows, column.piece, pieces, inside, intervals, windows)
-        else:
-            _fill_any(n_rows, column, pieces, inside, intervals, windows)
-            _unbounded(X, first_row, n_rows, column, numbers, inside, largest, windows)
+        _fill(shape, n_rows, column, pieces, inside, intervals, windows)
+        if column.signed:
+            for i in range(n_rows):
+                for r in range(column.window):
+                    windows[i, r] = min(max(windows[i, r], -largest), largest)
+        if column.lines:
+            _write_lines(X, first_row, column, numbers, inside, largest, windows)
 
 
 @compiled(inline="always")
@@ -164,55 +126,8 @@ def _write_ones(out, i, first, n):
 
 
 @compiled()
-def _in_cycle(column, interval, window, place):
-    """Return the sum of the functions of a cyclic window that meet in a column."""
-    size, total = column.n_knots + 1, 0.0
-    for r in range((place - interval) % size, column.window, size):
-        total += window[r]
-    return total
-
-
-@compiled(forceinline=True)
-def _fill_cycle(formula, column, interval, window, row):
-    """Write a cyclic window into a dense row."""
-    if len(formula) == Formula.CYCLE:
-        for r in range(4):
-            place = interval + r if interval + r <= column.n_knots else interval + r - column.n_knots - 1
-            row[column.output + place] = window[r]
-    else:
-        for place in range(column.n_knots + 1):
-            row[column.output + place] = _in_cycle(column, interval, window, place)
-
-
-@compiled()
-def _write_cycle(column, interval, window, indices, data):
-    """Write the entries of a cyclic window in the order of columns, and return how many of them are zero."""
-    zeros = 0
-    n_first = max(interval + column.entries - column.n_knots - 1, 0)  # entries that begin again at the first column
-    for k in range(column.entries):
-        place = k if k < n_first else interval + k - n_first
-        indices[k] = column.output + place
-        data[k] = _in_cycle(column, interval, window, place)
-        zeros += data[k] == 0.0
-    return zeros
-
-
-@compiled()
-def _write_lines(X, first_row, n_rows, column, numbers, inside, largest, out):
-    """Write straight lines, with the values and slopes at the ends, into all columns of values outside the domain."""
-    length = column.window
-    for i in range(n_rows):
-        beyond = X[first_row + i, column.source] * column.unit - inside[i]
-        if beyond > 0.0 or beyond < 0.0:
-            edge = column.edges + (length if beyond > 0.0 else 0)
-            for r in range(length):
-                value = numbers[edge + r] + beyond * numbers[edge + 2 * length + r]
-                out[first_row + i, column.output + r] = min(max(value, -largest), largest)
-
-
-@compiled()
-def _whole(X, columns, numbers, pieces, indicator, scratch, largest, out):
-    """Write blocks whose functions vary on every interval into `out`: they need no window."""
+def _natural(X, columns, numbers, pieces, indicator, scratch, largest, out):
+    """Write natural splines into `out`: all functions vary on every interval, so they need no window."""
     inside, all_intervals, _ = scratch
     for tile in range(0, X.shape[0], TILE):
         n_rows = TILE if tile + TILE < X.shape[0] else X.shape[0] - tile
@@ -232,7 +147,8 @@ def _whole(X, columns, numbers, pieces, indicator, scratch, largest, out):
                 elif indicator:
                     out[tile + i, first + column.size] = 1.0
             if column.lines:
-                _write_lines(X, tile, n_rows, column, numbers, inside, largest, out)
+                rows = out[tile : tile + n_rows, first : first + length]
+                _write_lines(X, tile, column, numbers, inside, largest, rows)
 
 
 @compiled()
@@ -272,16 +188,18 @@ def _bumps(X, columns, numbers, pieces, indicator, scratch, largest, out):
             _clip(X, tile, len(inside), columns[c], inside)
             _write_bumps(tile, inside, columns[c], pieces, indicator, work, out)
             if columns[c].lines:
-                _write_lines(X, tile, len(inside), columns[c], numbers, inside, largest, out)
+                first, length = columns[c].output, columns[c].window
+                rows = out[tile : tile + len(inside), first : first + length]
+                _write_lines(X, tile, columns[c], numbers, inside, largest, rows)
 
 
 @compiled()
-def _dense(formula, X, columns, numbers, pieces, indicator, scratch, largest, out):
-    """Write all entries that differ from zero into `out`, which holds zeros."""
+def _dense(shape, X, columns, numbers, pieces, indicator, scratch, largest, out):
+    """Write all entries that differ from zero into `out`, which holds zeros; `shape` as in `_fill`."""
     _, intervals, windows = scratch
     for tile in range(0, X.shape[0], TILE):
         n_rows = TILE if tile + TILE < X.shape[0] else X.shape[0] - tile
-        _encode_tile(formula, X, tile, n_rows, columns, numbers, pieces, scratch, largest)
+        _encode_tile(shape, X, tile, n_rows, columns, numbers, pieces, scratch, largest)
         for i in range(n_rows):
             for c in range(len(columns)):
                 column, interval = columns[c], intervals[c, i]
@@ -292,13 +210,14 @@ def _dense(formula, X, columns, numbers, pieces, indicator, scratch, largest, ou
                     continue
                 if column.kind == Functions.TAILS:
                     _write_ones(out, tile + i, output, interval)
-                if len(formula) == Formula.CUBIC or len(formula) == Formula.QUARTIC:
-                    for r in range(4):  # the compiler knows the length and writes one vector
-                        out[tile + i, output + interval + r] = windows[c, i, r]
-                elif column.kind == Functions.CYCLIC:
-                    _fill_cycle(formula, column, interval, windows[c, i], out[tile + i])
+                length = len(shape[1])
+                if length == 0:
+                    length = column.window
+                if column.kind == Functions.CYCLIC and interval + length > column.n_knots + 1:
+                    for r in range(length):  # after the last column comes the first
+                        out[tile + i, output + (interval + r) % (column.n_knots + 1)] = windows[c, i, r]
                 else:
-                    for r in range(column.window):
+                    for r in range(length):  # if the compiler knows the length, it writes one vector
                         out[tile + i, output + interval + r] = windows[c, i, r]
 
 
@@ -318,17 +237,17 @@ def _count(X, columns, numbers, pieces, indicator, scratch, counts):
                 if np.isnan(X[tile + i, column.source]):
                     counts[tile + i] += indicator
                 else:
-                    counts[tile + i] += intervals[c, i] + column.entries
+                    counts[tile + i] += intervals[c, i] + column.window
 
 
 @compiled()
-def _sparse(formula, X, columns, numbers, pieces, indicator, scratch, largest, entries, indices, data):
+def _sparse(shape, X, columns, numbers, pieces, indicator, scratch, largest, entries, indices, data):
     """Write the entries of each row, beginning at ``entries[row]``, and return how many of them are zero."""
     _, intervals, windows = scratch
     zeros = 0
     for tile in range(0, X.shape[0], TILE):
         n_rows = TILE if tile + TILE < X.shape[0] else X.shape[0] - tile
-        _encode_tile(formula, X, tile, n_rows, columns, numbers, pieces, scratch, largest)
+        _encode_tile(shape, X, tile, n_rows, columns, numbers, pieces, scratch, largest)
         for i in range(n_rows):
             entry = entries[tile + i]
             for c in range(len(columns)):
@@ -345,14 +264,19 @@ def _sparse(formula, X, columns, numbers, pieces, indicator, scratch, largest, e
                         indices[entry + k] = output + k
                         data[entry + k] = 1.0
                     entry += interval
-                if column.kind == Functions.CYCLIC:
-                    zeros += _write_cycle(column, interval, windows[c, i], indices[entry:], data[entry:])
-                else:
-                    for r in range(column.window):
-                        indices[entry + r] = output + interval + r
-                        data[entry + r] = windows[c, i, r]
+                last = column.window
+                if column.kind == Functions.CYCLIC:  # after the last column comes the first
+                    last = min(column.window, column.n_knots + 1 - interval)
+                    for r in range(last, column.window):
+                        indices[entry + r - last] = output + r - last
+                        data[entry + r - last] = windows[c, i, r]
                         zeros += windows[c, i, r] == 0.0
-                entry += column.entries
+                    entry += column.window - last
+                for r in range(last):
+                    indices[entry + r] = output + interval + r
+                    data[entry + r] = windows[c, i, r]
+                    zeros += windows[c, i, r] == 0.0
+                entry += last
             entries[tile + i] = entry
     return zeros
 
@@ -376,12 +300,11 @@ def encode_dense(
     def encode(rows: slice) -> None:
         values, scratch = _as_float64(X[rows]), _scratch(table)
         for formula, columns in groups:
-            if formula in (Formula.WHOLE, Formula.BUMPS):
-                (_whole if formula == Formula.WHOLE else _bumps)(
-                    values, columns, *table.compiled, scratch, largest, out[rows]
-                )
-                continue
-            _dense((0,) * formula, values, columns, *table.compiled, scratch, largest, out[rows])
+            arguments = values, columns, *table.compiled, scratch, largest, out[rows]
+            if formula in SHAPES:
+                _dense(_shape(formula), *arguments)
+            else:
+                (_natural if formula == Formula.NATURAL else _bumps)(*arguments)
         _encode_plain(values, table, largest, out[rows])
 
     _over_rows(encode, X.shape, n_threads)
@@ -396,7 +319,7 @@ def encode_sparse(
     If a block has no compiled code, or no zeros, chunks of rows are encoded densely.
     """
     n_rows = X.shape[0]
-    if table.plain or np.isin(table.columns["formula"], (Formula.WHOLE, Formula.BUMPS)).any():
+    if table.plain or np.isin(table.columns["formula"], (Formula.NATURAL, Formula.BUMPS)).any():
         settings: dict[str, Any] = {"dtype": dtype, "n_threads": n_threads}
         parts = [sparse.csr_array(encode_dense(X[rows], table, **settings)) for rows in _slices(X.shape)]
         return sparse.csr_array(sparse.vstack(parts, format="csr"))
@@ -422,8 +345,7 @@ def encode_sparse(
     def encode(rows: slice) -> None:
         values, scratch, output = _as_float64(X[rows]), _scratch(table), (entries[rows], indices, data)
         for formula, columns in runs:
-            n_zeros = _sparse((0,) * formula, values, columns, *table.compiled, scratch, largest, *output)
-            zeros.append(n_zeros)
+            zeros.append(_sparse(_shape(formula), values, columns, *table.compiled, scratch, largest, *output))
 
     _over_rows(encode, X.shape, n_threads)
     encoded = sparse.csr_array((data, indices, starts.astype(index_type)), shape=(n_rows, table.width))
@@ -441,6 +363,11 @@ def _encode_plain(values: npt.NDArray[np.float64], table: CompiledTable, largest
         out[:, first : first + block.size] = np.clip(encoded, -largest, largest)
         if table.indicator:
             out[:, first + block.size] = np.isnan(values[:, index])
+
+
+def _shape(formula: int) -> tuple[tuple[int, ...], ...]:
+    """Return the argument `shape` of `_fill`."""
+    return tuple((0,) * length for length in SHAPES[formula])
 
 
 def _scratch(table: CompiledTable) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64], npt.NDArray[np.float64]]:

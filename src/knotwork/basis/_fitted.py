@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from knotwork.basis._base import Basis, FloatArray, binary_unit
-from knotwork.basis._bspline import bspline_slopes, bspline_values, extended
+from knotwork.basis._bspline import BSpline, extended
 from knotwork.basis._families import Functions, family_name, family_of, heights, make_basis
 from knotwork.basis._natural import bends_of
 from knotwork.basis._radial import bump_widths
@@ -35,21 +35,34 @@ class Formula(IntEnum):
 
     NONE = 0
     """The block encodes itself."""
-    CUBIC = 1
-    """Windows of four cubics (B- and M-splines of degree 3), for clipped values."""
-    QUARTIC = 2
-    """Windows of four quartics (I-splines of degree 3), for clipped values."""
-    RAMP = 3
-    """Windows of one line (PLE), for clipped values."""
-    ANY = 4
-    """Everything else."""
-    CYCLE = 5
-    """Windows of four cubics that begin again at the first column behind the last."""
-    WHOLE = 6
+    ANY = 1
+    """Polynomials of the functions that vary on an interval."""
+    CUBIC = 2
+    """B- and M-splines of degree 3, and cyclic ones."""
+    QUARTIC = 3
+    """I-splines of degree 3."""
+    RAMP = 4
+    """PLE and scaling."""
+    NATURAL = 5
     """Natural splines, in all columns."""
-    BUMPS = 7
+    BUMPS = 6
     """Radial functions."""
 
+
+SHAPES: dict[int, tuple[int, int]] = {
+    Formula.ANY: (0, 0),
+    Formula.CUBIC: (3, 4),
+    Formula.QUARTIC: (4, 4),
+    Formula.RAMP: (1, 1),
+}
+"""The degree of the polynomials and their number on an interval for which loops are compiled; 0 for any."""
+
+FULL: dict[int, Formula] = {
+    Functions.NATURAL: Formula.NATURAL,
+    Functions.RADIAL: Formula.BUMPS,
+    Functions.THIN_PLATE: Formula.BUMPS,
+}
+"""The formulas of kinds whose functions all vary on every interval."""
 
 SMOOTH_LIMIT = 3.0
 """Smooth clipping is ``z / sqrt(1 + (z / limit)**2)``, which lies between -limit and limit."""
@@ -164,22 +177,6 @@ def fitted_from_json(content: Mapping[str, Any]) -> FittedColumn:
     return FittedBasis(basis, content["size"])
 
 
-FULL: dict[int, Formula] = {
-    Functions.NATURAL: Formula.WHOLE,
-    Functions.RADIAL: Formula.BUMPS,
-    Functions.THIN_PLATE: Formula.BUMPS,
-}
-"""The formulas of kinds whose functions all vary on every interval."""
-
-FORMULAS: dict[tuple[int, int, bool], Formula] = {
-    (Functions.LOCAL, 3, True): Formula.CUBIC,
-    (Functions.UNIT_AREA, 3, True): Formula.CUBIC,
-    (Functions.TAILS, 4, True): Formula.QUARTIC,
-    (Functions.TAILS, 1, True): Formula.RAMP,
-    (Functions.CYCLIC, 3, True): Formula.CYCLE,
-}
-"""The fast formula by kind, degree of the polynomials, and whether all values are moved into the domain."""
-
 COLUMN = np.dtype(
     [
         ("source", np.int64),  # input column
@@ -193,7 +190,6 @@ COLUMN = np.dtype(
         ("unit", np.float64),  # factor of x and of all positions, see `binary_unit`
         ("low", np.float64),
         ("high", np.float64),
-        ("entries", np.int64),  # number of columns that are written for a window
         ("lines", np.bool_),  # continue in straight lines outside the domain
         ("signed", np.bool_),  # functions may be negative; otherwise negative values are rounding errors
         ("knots", np.int64),  # index of the first interior knot in `CompiledTable.numbers`
@@ -241,20 +237,16 @@ def compiled_table(blocks: tuple[FittedColumn, ...], *, extrapolation: str, indi
     columns = np.zeros(len(blocks), dtype=COLUMN)
     shapes = [row.pieces.shape for row in rows if row is not None]
     pieces = np.zeros((sum(length for length, _ in shapes), max((width for _, width in shapes), default=0)))
-    numbers: list[FloatArray] = []
-    plain: list[tuple[int, FittedColumn]] = []
+    numbers = [np.empty(0)]
     position = piece = 0
     for source, (column, block, row) in enumerate(zip(columns, blocks, rows, strict=True)):
         column["source"], column["size"] = source, block.size
         if row is None:
-            plain.append((source, block))
             continue
-        column["formula"] = _formula(row)
-        column["kind"], column["degree"], column["n_knots"] = row.kind, row.degree, len(row.knots)
-        column["window"] = row.window
-        column["entries"] = min(column["window"], len(row.pieces)) if row.kind == Functions.CYCLIC else column["window"]
-        column["lines"], column["signed"] = bool(len(row.edges)), row.signed
-        column["unit"], column["low"], column["high"] = row.unit, *row.domain
+        for name, value in row.fields.items():
+            column[name] = value
+        column["n_knots"], column["lines"] = len(row.knots), bool(len(row.edges))
+        column["formula"] = _formula(column)
         column["knots"], column["edges"], column["piece"] = position, position + len(row.knots), piece
         numbers += [row.knots, row.edges]
         pieces[piece : piece + len(row.pieces), : row.pieces.shape[1]] = row.pieces
@@ -262,77 +254,71 @@ def compiled_table(blocks: tuple[FittedColumn, ...], *, extrapolation: str, indi
         piece += len(row.pieces)
     widths = columns["size"] + int(indicator)
     columns["output"] = np.cumsum(widths) - widths
+    plain = tuple((place, blocks[place]) for place, row in enumerate(rows) if row is None)
     outside = "clip" if extrapolation == "error" else extrapolation
-    return CompiledTable(columns, np.concatenate([np.empty(0), *numbers]), pieces, indicator, tuple(plain), outside)
+    return CompiledTable(columns, np.concatenate(numbers), pieces, indicator, plain, outside)
 
 
-def _formula(row: "_Row") -> int:
-    if row.kind in FULL:
-        return FULL[row.kind]
-    if (
-        row.kind == Functions.CYCLIC and len(row.pieces) <= row.degree
-    ):  # several functions of a window meet in one column
-        return Formula.ANY
-    return FORMULAS.get((row.kind, row.degree, not (len(row.edges) or row.signed)), Formula.ANY)
+def _formula(column: npt.NDArray[np.void]) -> Formula:
+    if column["kind"] in FULL:
+        return FULL[int(column["kind"])]
+    shape = int(column["degree"]), int(column["window"])
+    return Formula(next((formula for formula, lengths in SHAPES.items() if lengths == shape), Formula.ANY))
 
 
 class _Row(NamedTuple):
-    kind: int
-    degree: int
-    unit: float
-    domain: tuple[float, float]
+    """A block as the compiled code reads it: fields of `COLUMN`, and the rows of its intervals."""
+
+    fields: dict[str, Any]
     pieces: FloatArray
     knots: FloatArray = np.empty(0)
     edges: FloatArray = np.empty(0)
-    signed: bool = False
-    n_functions: int = 0  # if all vary on every interval
-
-    @property
-    def window(self) -> int:
-        """Number of functions that are not constant 0 or 1 on an interval."""
-        return self.n_functions or self.degree + (self.kind != Functions.TAILS)
 
 
 def _row(block: FittedColumn, extrapolation: str) -> _Row | None:
     """Return a block as the compiled code needs it, or None for functions without compiled code."""
     if isinstance(block, FittedAffine) and not block.smooth:
         unit = binary_unit(0.0, block.scale)
-        low, high = block.domain
-        piece = np.array([[block.shift * unit, 1.0 / (block.scale * unit)]])
-        return _Row(Functions.AFFINE, 0, unit, (low * unit, high * unit), piece, signed=True)
+        low, high = (end * unit for end in block.domain)
+        fields = {"kind": Functions.AFFINE, "degree": 1, "window": 1, "signed": True}
+        piece = np.array([[block.shift * unit, 1.0 / (block.scale * unit), 0.0, 1.0]])
+        return _Row(fields | {"unit": unit, "low": low, "high": high}, piece)
     kind = family_of(block.basis).kind if isinstance(block, FittedBasis) else None
     if kind is None or not isinstance(block, FittedBasis):
         return None
     basis = block.basis
     unit = binary_unit(*basis.domain)
-    low, high = (end * unit for end in basis.domain)
-    breaks = np.concatenate(([low], basis.knots * unit, [high]))
-    if kind in FULL:
-        return _full_row(basis, kind, unit, breaks, extrapolation)
-    scheme = basis.degree + 1 if kind == Functions.TAILS else basis.degree
+    breaks = np.concatenate(([basis.domain[0]], basis.knots, [basis.domain[1]])) * unit
+    low, high = breaks[[0, -1]]
     weights = np.ones(basis.size)
-    if kind == Functions.UNIT_AREA:
-        with np.errstate(over="ignore"):  # an infinite height is bounded by the minimum
-            weights = np.minimum((high - low) * heights(breaks, basis.degree), (basis.degree + 1) / MIN_SUPPORT)
-    settings = _Row(kind, scheme, unit, (low, high), _pieces(breaks, kind, scheme, weights), breaks[1:-1])
-    if basis.is_cyclic or extrapolation not in ("linear", "continue"):
-        return settings
-    if extrapolation == "continue":
-        return settings._replace(domain=(-np.inf, np.inf), signed=True)
-    return settings._replace(edges=_edges(kind, breaks, basis.degree, weights))
+    degree, window = 1, basis.size
+    if kind in FULL:
+        pieces = _bends(breaks) if kind == Functions.NATURAL else _centres(breaks, kind)
+    else:
+        degree = basis.degree + 1 if kind == Functions.TAILS else basis.degree
+        if kind == Functions.UNIT_AREA:
+            with np.errstate(over="ignore"):  # an infinite height is bounded by the minimum
+                weights = np.minimum((high - low) * heights(breaks, degree), (degree + 1) / MIN_SUPPORT)
+        polynomials = _polynomials(breaks, kind, degree, weights)
+        window = len(polynomials)
+        coefficients = polynomials.transpose(1, 2, 0).reshape(len(breaks) - 1, -1)
+        pieces = np.column_stack([breaks[:-1], 1.0 / np.diff(breaks), coefficients])
+    is_unbounded = extrapolation == "continue" and kind != Functions.NATURAL and not basis.is_cyclic
+    has_lines = extrapolation in ("linear", "continue") and not is_unbounded and not basis.is_cyclic
+    if is_unbounded:
+        low, high = -np.inf, np.inf
+    fields = {"kind": kind, "degree": degree, "window": window, "signed": is_unbounded or kind in FULL}
+    edges = _edges(basis, kind, breaks, weights, window) if has_lines else np.empty(0)
+    return _Row(fields | {"unit": unit, "low": low, "high": high}, pieces, breaks[1:-1], edges)
 
 
-def _full_row(basis: Basis, kind: int, unit: float, breaks: FloatArray, extrapolation: str) -> _Row:
-    """Return functions that all vary on every interval as the compiled code needs them."""
-    domain = (float(breaks[0]), float(breaks[-1]))
-    pieces = _bends(breaks) if kind == Functions.NATURAL else _centres(breaks, kind)
-    row = _Row(kind, 1, unit, domain, pieces, breaks[1:-1], signed=True, n_functions=basis.size)
-    if extrapolation == "continue" and kind != Functions.NATURAL:
-        return row._replace(domain=(-np.inf, np.inf))
-    if extrapolation not in ("linear", "continue"):
-        return row
-    values, slopes = (function(breaks[[0, -1]], breaks) for function in (basis._values, basis._slopes))
-    return row._replace(edges=np.concatenate([*values, *slopes]))
+def _edges(basis: Basis, kind: int, breaks: FloatArray, weights: FloatArray, window: int) -> FloatArray:
+    """Return values, then slopes, of the first functions at the left end and of the last at the right end."""
+    functions = BSpline(basis.knots, basis.domain, basis.degree) if kind == Functions.UNIT_AREA else basis
+    rows = [function(breaks[[0, -1]], breaks) * weights for function in (functions._values, functions._slopes)]
+    if kind == Functions.TAILS:
+        rows[0] = np.repeat([[0.0], [1.0]], basis.size, axis=1)  # without rounding errors
+    return np.concatenate([part for left, right in rows for part in (left[:window], right[-window:])])
 
 
 def _bends(breaks: FloatArray) -> FloatArray:
@@ -356,16 +342,16 @@ def _centres(breaks: FloatArray, kind: int) -> FloatArray:
     return np.column_stack([breaks[:-1], np.full(len(breaks) - 1, 1.0 / (breaks[-1] - breaks[0]))])
 
 
-def _pieces(breaks: FloatArray, kind: int, degree: int, weights: FloatArray) -> FloatArray:
-    """Return a row per interval: left end, reciprocal of the width, and polynomials of the functions that vary there.
+def _polynomials(breaks: FloatArray, kind: int, degree: int, weights: FloatArray) -> FloatArray:
+    """Return the polynomials of the functions that vary on an interval, by function, interval and power.
 
     This is the triangular scheme of `local_bsplines`, on polynomials in ``v = (x - left end) / width`` in place of
-    values: column ``2 + power * window + r`` has the coefficient of function r.
+    values.
     """
     interval, start, width = np.arange(len(breaks) - 1), breaks[:-1], np.diff(breaks)
     t = extended(breaks, max(degree - 1, 0), cyclic=kind == Functions.CYCLIC)
     first = interval + max(degree - 1, 0)
-    values = np.zeros((degree + 1, len(interval), degree + 1))  # function, interval, power
+    values = np.zeros((degree + 1, len(interval), degree + 1))
     values[0, :, 0] = 1.0
     for q in range(1, degree + 1):
         from_left = np.zeros((len(interval), degree + 1))
@@ -379,21 +365,9 @@ def _pieces(breaks: FloatArray, kind: int, degree: int, weights: FloatArray) -> 
             )
         values[q] = from_left
     if kind == Functions.TAILS:
-        values = np.cumsum(values[:0:-1], axis=0)[::-1]
-    elif kind == Functions.UNIT_AREA:
-        values = values * weights[interval + np.arange(degree + 1)[:, None]][:, :, None]
-    coefficients = values.transpose(1, 2, 0).reshape(len(interval), -1)
-    return np.column_stack([start, 1.0 / width, coefficients])
-
-
-def _edges(kind: int, breaks: FloatArray, degree: int, weights: FloatArray) -> FloatArray:
-    """Return values and slopes of the first degree + 1 functions at the left end, and of the last at the right end."""
-    ends = breaks[[0, -1]]
-    if kind == Functions.TAILS:
-        values = np.array([np.zeros(len(weights)), np.ones(len(weights))])
-        slopes = bspline_values(ends, breaks, degree) * heights(breaks, degree)
-    else:
-        values = bspline_values(ends, breaks, degree) * weights
-        slopes = bspline_slopes(ends, breaks, degree) * weights
-    window = slice(None, degree + 1), slice(-degree - 1, None)
-    return np.concatenate([rows[end, window[end]] for rows in (values, slopes) for end in (0, 1)])
+        return np.cumsum(values[:0:-1], axis=0)[::-1]
+    if kind == Functions.UNIT_AREA:
+        return values * weights[interval + np.arange(degree + 1)[:, None]][:, :, None]
+    for r in range(len(interval), degree + 1 if kind == Functions.CYCLIC else 0):
+        values[r % len(interval)] += values[r]  # several functions of few intervals are one
+    return values[: len(interval)] if kind == Functions.CYCLIC else values
