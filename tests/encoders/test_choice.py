@@ -6,7 +6,7 @@ import pytest
 
 import knotwork as kw
 from knotwork.encoders import _choice as choice_file
-from knotwork.encoders._choice import Evidence, _Solver
+from knotwork.encoders._choice import _Solver, first_good
 
 CANDIDATES = ["BS-Q@7", "Std", "PLE@7", "BS-Q@30"]
 
@@ -84,7 +84,11 @@ def test_the_first_within_a_standard_error_of_the_best_is_chosen():
             error = np.sqrt((((each[place] - each[best]) - excess) * shares) ** 2 @ np.ones(60))
             if excess <= error + 1e-12:
                 break
-        assert Evidence.from_errors(each, errors[0, 0], weights).first_good() == place
+        chosen_place, deviations = first_good(each, weights)
+        assert chosen_place == place
+        differences = (each - each[place]) * shares
+        expected = np.sqrt(((differences - shares * differences.sum(axis=1)[:, None]) ** 2).sum(axis=1))
+        np.testing.assert_allclose(deviations, expected, atol=1e-12)
         places.append(place)
     assert len(set(places)) > 1
 

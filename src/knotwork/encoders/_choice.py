@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self, final
+from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,14 @@ from knotwork.basis import FittedColumn, FloatArray, compiled_table, encode_dens
 from knotwork.encoders._methods import Encoding
 from knotwork.knots import Column, Target
 
-__all__ = ["FEATURE_CANDIDATES", "Evidence", "FeatureChoice", "choose_columns", "choose_per_feature", "read_candidates"]
+__all__ = [
+    "FEATURE_CANDIDATES",
+    "FeatureChoice",
+    "choose_columns",
+    "choose_per_feature",
+    "first_good",
+    "read_candidates",
+]
 
 FEATURE_CANDIDATES = (
     "IS-CART@30", "PLE@30", "IS-Q@30", "BS-U@30", "BS-CART@30", "BS-Q@30", "IS-CART@15", "PLE@15", "IS-Q@15", "BS-U@15",
@@ -36,48 +43,6 @@ MOST_CLASSES = 10
 PENALTIES = (0.3, 3.0, 30.0, 300.0)
 USUAL_PENALTY = 3.0
 """Ridge penalties, in rows: each is as strong as so many further rows at which the curve is zero."""
-
-
-@dataclass(frozen=True, eq=False)
-class Evidence:
-    """The cross-validated errors of all candidates of one column.
-
-    Parameters
-    ----------
-    losses : ndarray of shape (n_candidates,)
-        Mean squared errors.
-    covariance : ndarray of shape (n_candidates, n_candidates)
-        Covariance of these means.
-    nothing : float
-        Mean squared error without a curve of the column.
-    """
-
-    losses: FloatArray
-    covariance: FloatArray
-    nothing: float
-
-    @classmethod
-    def from_errors(cls, errors: FloatArray, nothing: FloatArray, weights: FloatArray) -> Self:
-        """Summarise squared errors of shape (n_candidates, n), and those of no curve at all, of shape (n,)."""
-        shares = weights / weights.sum()
-        losses = errors @ shares
-        deviations = (errors - losses[:, None]) * shares
-        return cls(losses, deviations @ deviations.T, float(nothing @ shares))
-
-    def standard_errors(self, place: int) -> FloatArray:
-        """Return the standard error of the difference of each candidate to one of them."""
-        variances = self.covariance.diagonal()
-        squares: FloatArray = variances + variances[place] - 2.0 * self.covariance[place]
-        return np.sqrt(np.maximum(squares, 0.0))
-
-    def first_good(self) -> int:
-        """Return the first candidate that is worse than the best by at most one standard error of the difference.
-
-        Of several margins, and other rules, this one had the best validation scores of networks on the tables of the
-        study (docs/choices.md).
-        """
-        best = first_largest(-self.losses)
-        return int(np.argmax(at_most(self.losses, self.losses[best] + self.standard_errors(best))))
 
 
 @dataclass(frozen=True)
@@ -197,113 +162,40 @@ def choose_columns(
 ) -> list[FeatureChoice]:
     """Choose an encoding for every column of an array; see `choose_per_feature`.
 
-    Parameters
-    ----------
-    numbers : ndarray of shape (n, d)
-        Training rows.
-    target : ndarray of shape (n,) or (n, k)
-        Numbers, or codes of classes.
-    names : sequence
-        Names of the columns.
-    task : {"regression", "classification"}
-        What the target is.
-    weights : ndarray of shape (n,), optional
-        Weights of the rows.
-    candidates : sequence of Encoding, optional
-        What to choose among.
-    seed : int
-        Random seed.
+    The target, of shape (n,) or (n, k), has numbers or codes of classes.
     """
     candidates = read_candidates(FEATURE_CANDIDATES) if candidates is None else list(candidates)
-    evidence = _compare(numbers, target, candidates, task=task, weights=weights, seed=seed)
-    if not evidence:
-        is_single = len(candidates) == 1
-        reason = "It is the only candidate." if is_single else f"{len(numbers)} rows are too few to compare others."
-        return [FeatureChoice(name, str(candidates[0]), {}, reason) for name in names]
-    return [_choice(name, candidates, column) for name, column in zip(names, evidence, strict=True)]
-
-
-def _compare(
-    numbers: FloatArray,
-    target: npt.NDArray[Any],
-    candidates: Sequence[Encoding],
-    *,
-    task: str,
-    weights: FloatArray | None,
-    seed: int,
-) -> list[Evidence]:
-    """Return the errors of all candidates for every column; nothing for very few rows or a single candidate.
-
-    Parameters as in `choose_columns`.
-    """
     sizes = [candidate.size or 1 for candidate in candidates]
     n_rows = int(min(MOST_ROWS, MOST_CELLS / max(numbers.shape[1] * max(sizes), 1)))
     rows = np.random.default_rng(seed).permutation(len(numbers))[:n_rows]
     if len(rows) < FEWEST_ROWS or len(candidates) == 1:
-        return []
+        is_single = len(candidates) == 1
+        reason = "It is the only candidate." if is_single else f"{len(numbers)} rows are too few to compare others."
+        return [FeatureChoice(name, str(candidates[0]), {}, reason) for name in names]
     placing, scoring = rows[: len(rows) // 2], rows[len(rows) // 2 :]
     goal = Target.from_values(target[placing] if target.ndim == 1 else target[placing, 0], task)
-    columns = [
-        _Encoded.fit(values, candidates, goal, placing, scoring, weights=weights, seed=seed + place)
-        for place, values in enumerate(numbers.T)
-    ]
-    weight = np.ones(len(scoring)) if weights is None else weights[scoring]
-    additive = _Additive(_responses(target[scoring], task, weight), weight, seed)
-    additive.fit([column.design(int(np.argmax(sizes))) for column in columns])
+    encoders = [candidate.encoder() for candidate in candidates]
+    blocks = []
+    for place, values in enumerate(numbers[placing].T):
+        column = Column.from_values(values, None if weights is None else weights[placing])
+        blocks.append([encoder.fit_column(column, goal, seed=seed + place) for encoder in encoders])
+    weights = np.ones(len(scoring)) if weights is None else weights[scoring]
+    columns, largest = numbers[scoring].T, int(np.argmax(sizes))
+    additive = _Additive(_responses(target[scoring], task, weights), weights, seed)
+    additive.fit([next(_designs(column, fitted[largest:])) for column, fitted in zip(columns, blocks, strict=True)])
     return [
-        Evidence.from_errors(*additive.losses(place, column.designs()), additive.weights)
-        for place, column in enumerate(columns)
+        _choice(name, candidates, *additive.errors(place, _designs(columns[place], blocks[place])), weights)
+        for place, name in enumerate(names)
     ]
 
 
-@dataclass(frozen=True, eq=False)
-class _Encoded:
-    """A column whose candidates have been fitted.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n,)
-        The column in the rows that candidates are scored on.
-    blocks : list of FittedColumn
-        The fitted candidates.
-    """
-
-    values: FloatArray
-    blocks: list[FittedColumn]
-
-    @classmethod
-    def fit(
-        cls,
-        values: FloatArray,
-        candidates: Sequence[Encoding],
-        goal: Target,
-        placing: npt.NDArray[np.intp],
-        scoring: npt.NDArray[np.intp],
-        *,
-        weights: FloatArray | None,
-        seed: int,
-    ) -> Self:
-        """Place the knots of all candidates by some rows."""
-        column = Column.from_values(values[placing], None if weights is None else weights[placing])
-        blocks = [candidate.encoder().fit_column(column, goal, seed=seed) for candidate in candidates]
-        return cls(values[scoring], blocks)
-
-    def design(self, place: int) -> FloatArray:
-        """Return the columns of one candidate."""
-        return next(self._designs(self.blocks[place : place + 1]))
-
-    def designs(self) -> Iterator[FloatArray]:
-        """Yield the columns of each candidate."""
-        return self._designs(self.blocks)
-
-    def _designs(self, blocks: list[FittedColumn]) -> Iterator[FloatArray]:
-        table = compiled_table(tuple(blocks), extrapolation="clip", indicator=False)
-        repeated = np.repeat(self.values[:, None], len(blocks), axis=1)
-        encoded = encode_dense(repeated, table, dtype=np.dtype(np.float64), n_threads=1)
-        missing = np.isnan(self.values)
-        for end, block in zip(np.cumsum([block.size for block in blocks]), blocks, strict=True):
-            design = encoded[:, end - block.size : end]
-            yield np.column_stack([design, missing]) if missing.any() else design
+def _designs(values: FloatArray, blocks: Sequence[FittedColumn]) -> Iterator[FloatArray]:
+    """Yield the encoded columns of each fitted candidate of a column."""
+    missing = np.isnan(values)
+    for block in blocks:
+        table = compiled_table((block,), extrapolation="clip", indicator=False)
+        design = encode_dense(values[:, None], table, dtype=np.dtype(np.float64), n_threads=1)
+        yield np.column_stack([design, missing]) if missing.any() else design
 
 
 @final
@@ -367,18 +259,13 @@ class _Additive:
         total = np.sum(products, axis=0)
         return [_Solver(total - product, self.in_training[f].sum(), penalties) for f, product in enumerate(products)]
 
-    def losses(self, place: int, designs: Iterable[FloatArray]) -> tuple[FloatArray, FloatArray]:
+    def errors(self, place: int, designs: Iterable[FloatArray]) -> tuple[FloatArray, FloatArray]:
         """Return squared errors on held rows: of each design, of shape (n_designs, n), and of no curve at all."""
         partials = [self._partial(place, fold) for fold in range(N_FOLDS)]
-        nothing = self._held(partials)
-        return np.array([self._loss(design, partials) for design in designs]), nothing
+        nothing: FloatArray = (np.array(partials)[self.folds, np.arange(len(self.folds))] ** 2).sum(axis=1)
+        return np.array([self._errors(design, partials) for design in designs]), nothing
 
-    def _held(self, residuals: Sequence[FloatArray]) -> FloatArray:
-        """Return the squared errors of every row in the fold that holds it out."""
-        squares: FloatArray = (np.array(residuals)[self.folds, np.arange(len(self.folds))] ** 2).sum(axis=1)
-        return squares
-
-    def _loss(self, design: FloatArray, partials: Sequence[FloatArray]) -> FloatArray:
+    def _errors(self, design: FloatArray, partials: Sequence[FloatArray]) -> FloatArray:
         """Return the squared errors of a design with its best penalty."""
         design = design - np.average(design, axis=0, weights=self.weights)
         out = np.empty((len(PENALTIES), len(design)))
@@ -421,14 +308,44 @@ def _responses(target: npt.NDArray[Any], task: str, weights: FloatArray) -> Floa
     return scaled
 
 
-def _choice(name: Any, candidates: Sequence[Encoding], column: Evidence) -> FeatureChoice:
-    """Return the choice for a column, with its reason."""
-    place, losses, least = column.first_good(), column.losses, 1e-300
-    table = {str(each): float(loss / max(column.nothing, least)) for each, loss in zip(candidates, losses, strict=True)}
+def first_good(errors: FloatArray, weights: FloatArray) -> tuple[int, FloatArray]:
+    """Return the first candidate that is at most one standard error of the difference worse than the best.
+
+    Of several margins, and other rules, this one had the best validation scores of networks on the tables of the study
+    (docs/choices.md).
+
+    Parameters
+    ----------
+    errors : ndarray of shape (n_candidates, n)
+        Squared errors.
+    weights : ndarray of shape (n,)
+        Weights of the rows.
+
+    Returns
+    -------
+    int, ndarray of shape (n_candidates,)
+        The candidate, and the standard error of the difference of each candidate to it.
+    """
+    shares = weights / weights.sum()
+    losses = errors @ shares
+    deviations = (errors - losses[:, None]) * shares
+    best = first_largest(-losses)
+    margins = np.linalg.norm(deviations - deviations[best], axis=1)
+    place = int(np.argmax(at_most(losses, losses[best] + margins)))
+    return place, np.linalg.norm(deviations - deviations[place], axis=1)
+
+
+def _choice(
+    name: Any, candidates: Sequence[Encoding], errors: FloatArray, nothing: FloatArray, weights: FloatArray
+) -> FeatureChoice:
+    """Return the choice for a column with its reason, by the squared errors of candidates and without a curve."""
+    place, deviations = first_good(errors, weights)
+    losses, without = (each @ (weights / weights.sum()) for each in (errors, nothing))
+    least = 1e-300
+    table = {str(each): float(loss / max(without, least)) for each, loss in zip(candidates, losses, strict=True)}
     if place == 0:
         reason = f"No other candidate is better than {candidates[0]} by more than the standard error."
     else:
-        gain = 1.0 - losses[place] / max(losses[0], least)
-        error = column.standard_errors(place)[0] / max(losses[0], least)
+        gain, error = 1.0 - losses[place] / max(losses[0], least), deviations[0] / max(losses[0], least)
         reason = f"{100 * gain:.1f} % less error than {candidates[0]} (standard error {100 * error:.1f} %)."
     return FeatureChoice(name, str(candidates[place]), table, reason)
