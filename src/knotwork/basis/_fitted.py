@@ -259,7 +259,7 @@ def compiled_table(blocks: tuple[FittedColumn, ...], *, extrapolation: str, indi
     return CompiledTable(columns, np.concatenate(numbers), pieces, indicator, plain, outside)
 
 
-def _formula(column: npt.NDArray[np.void]) -> Formula:
+def _formula(column: np.void) -> Formula:
     if column["kind"] in FULL:
         return FULL[int(column["kind"])]
     shape = int(column["degree"]), int(column["window"])
@@ -365,9 +365,11 @@ def _polynomials(breaks: FloatArray, kind: int, degree: int, weights: FloatArray
             )
         values[q] = from_left
     if kind == Functions.TAILS:
-        return np.cumsum(values[:0:-1], axis=0)[::-1]
+        values = np.cumsum(values[:0:-1], axis=0)[::-1]
     if kind == Functions.UNIT_AREA:
-        return values * weights[interval + np.arange(degree + 1)[:, None]][:, :, None]
-    for r in range(len(interval), degree + 1 if kind == Functions.CYCLIC else 0):
-        values[r % len(interval)] += values[r]  # several functions of few intervals are one
-    return values[: len(interval)] if kind == Functions.CYCLIC else values
+        values *= weights[interval + np.arange(degree + 1)[:, None]][:, :, None]
+    if kind == Functions.CYCLIC:
+        for r in range(len(interval), degree + 1):  # several functions of few intervals are one
+            values[r % len(interval)] += values[r]
+        values = values[: len(interval)]
+    return values
