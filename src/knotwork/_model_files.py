@@ -1,26 +1,63 @@
 """Model files: tensors in the safetensors format, and one JSON text with everything else; no code.
 
-A hostile file is rejected before it is parsed: the size of its header is limited by the size of the file.
+A hostile file is rejected before it takes memory: the size of its header and the lengths of tensors are limited by the
+size of the file. `Writer` turns settings and fitted values into JSON and arrays, and `Reader` turns them back: frozen
+dataclasses, which check themselves, in tuples, lists and mappings, with values of the types that are annotated.
 """
 
 import hashlib
 import json
 import math
 import re
-from collections.abc import Callable, Iterator
+import zlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
+from enum import Enum
+from functools import cache
 from pathlib import Path
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, Union, final, get_args, get_origin, get_type_hints
+
+import numpy as np
+import numpy.typing as npt
 
 import knotwork
-from knotwork._checks import argument_error, printable
+from knotwork._checks import argument_error, check_choice, check_installed, listed, printable, type_error
 from knotwork._files import write_atomically
 from knotwork.errors import PersistenceError
 
-__all__ = ["SCHEMA", "damaged", "most_values", "n_values", "open_model_file", "write_model_file"]
+__all__ = [
+    "MOST_TENSORS", "SCALARS", "SCHEMA", "ModelFile", "Reader", "Writer", "check_entries", "check_shape", "checksum",
+    "n_values", "open_model_file", "write_model_file",
+]  # fmt: skip
 
-SCHEMA = 7
+Array = npt.NDArray[Any]
+
+SCHEMA = 8
 """Version of the content of model files, the only one that can be read."""
+
+SCALARS = (bool, int, float, str)
+"""The types of single values."""
+
+EXACT: dict[Any, tuple[type, ...]] = {
+    float: (int, float), **{kind: (kind,) for kind in (bool, int, str, NoneType)}
+}  # fmt: skip
+"""The types of JSON for the annotated type of a single value: whole numbers are floats too, truth values no numbers."""
+
+DTYPES = {"F32": "float32", "F64": "float64", "I32": "int32", "BOOL": "bool"}
+"""The valid types of tensors in a file."""
+
+MOST_TENSORS = 20_000
+"""Maximum number of tensors in a file: far more than any model has."""
+
+HINT = "pickle saves the model without it."
+
+SHORT = 1024
+"""A length that a tensor without elements may have in any file."""
+
+ENTRIES = ("schema", "version", "checksum", "class", "parameters", "model")
+"""Entries of the JSON of every file."""
 
 KEY, DIGEST = "knotwork", "sha256"
 """Keys of the file's metadata: the JSON, and its checksum."""
@@ -35,9 +72,7 @@ text."""
 QUOTED = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"')
 
 
-def write_model_file(
-    path: str | Path, content: dict[str, Any], to_bytes: Callable[[dict[str, str]], bytes], *, n_bytes: int
-) -> None:
+def write_model_file(path: str | Path, content: dict[str, Any], arrays: Mapping[str, Array]) -> None:
     """Write a model to one file; an existing file is replaced only when the new one is complete.
 
     Parameters
@@ -45,32 +80,42 @@ def write_model_file(
     path : str or Path
         The file.
     content : dict
-        Everything except the tensors and the schema, as JSON types.
-    to_bytes : callable
-        Returns the file in the safetensors format, given its metadata.
-    n_bytes : int
-        Size of all tensors.
+        Everything except arrays, schema, version and checksum, as JSON types.
+    arrays : mapping from str to ndarray
+        All arrays by name.
     """
-    text = json.dumps({"schema": SCHEMA, **content}, allow_nan=False)
+    check_installed("save", "torch", "safetensors", hint=HINT)
+    from safetensors.numpy import save  # noqa: PLC0415 - an installation without extras has none
+
+    arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    about = {"schema": SCHEMA, "version": knotwork.__version__, "checksum": checksum(arrays, arrays.__getitem__)}
+    text = json.dumps(about | content, allow_nan=False)
+    n_bytes = sum(array.nbytes for array in arrays.values())
     if len(text) > LONGEST_JSON or n_values(text) > most_values(n_bytes):
         raise PersistenceError(
             f"The estimator cannot be saved: its columns have too many categories, {len(text) / 1e6:.0f} MB of text. "
             "Drop columns that are identifiers, and fit again."
         )
-    file_content = _in_order(to_bytes({KEY: text, DIGEST: _digest(text)}))
+    file_content = _in_order(save(arrays, {KEY: text, DIGEST: _digest(text)}))
     write_atomically(path, lambda file: file.write(file_content))
 
 
+def checksum(names: Iterable[str], read: Callable[[str], Array]) -> int:
+    """Return a checksum of all arrays; it protects against accidents, not against attacks."""
+    total = 0
+    for name in sorted(names):
+        total = zlib.crc32(read(name).reshape(-1).view(np.uint8), zlib.crc32(name.encode(), total))
+    return total
+
+
 @contextmanager
-def open_model_file(path: str | Path, framework: str) -> Iterator[tuple[dict[str, Any], Any]]:
-    """Open a model file, and yield its content and the open safetensors file.
+def open_model_file(path: str | Path) -> Iterator["ModelFile"]:
+    """Open a model file; what is wrong with its content raises one kind of error.
 
     Parameters
     ----------
     path : str or Path
         The file.
-    framework : {"pt", "numpy"}
-        Library of the tensors that are read.
 
     Raises
     ------
@@ -79,6 +124,7 @@ def open_model_file(path: str | Path, framework: str) -> Iterator[tuple[dict[str
     FileNotFoundError
         If the file does not exist.
     """
+    check_installed("load", "torch", "safetensors", hint=HINT)
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"There is no file {str(path)!r}. Pass the path that was passed to save.")
@@ -90,13 +136,17 @@ def open_model_file(path: str | Path, framework: str) -> Iterator[tuple[dict[str
     from safetensors import SafetensorError, safe_open  # noqa: PLC0415 - an installation without extras has none
 
     try:
-        with safe_open(path, framework=framework) as file:
-            yield _read_json(path, file.metadata()), file
+        with safe_open(path, framework="numpy") as file:
+            yield ModelFile(_read_json(path, file.metadata()), file)
     except SafetensorError as error:
         raise PersistenceError(
             f"{str(path)!r} is not a knotwork file, or is damaged or truncated: {printable(str(error)[:400])}. "
             "Save the estimator again, or copy the file again."
         ) from error
+    except PersistenceError:
+        raise
+    except (ValueError, TypeError, OverflowError, LookupError, RuntimeError, MemoryError) as error:
+        raise _damaged(path, error) from error
 
 
 def _is_text(path: Path) -> bool:
@@ -141,7 +191,7 @@ def _check_header(path: Path) -> None:
         header = file.read(n_header)
     # Marks inside text count as well; `_read_json` compares the exact number.
     if sum(header.count(mark) for mark in (b",", b"[", b"{")) > 3 * most_values(path.stat().st_size - n_header):
-        raise damaged(path, "its header has too many values.")
+        raise _damaged(path, "its header has too many values.")
 
 
 def _digest(text: str) -> str:
@@ -155,15 +205,15 @@ def _read_json(path: Path, metadata: Any) -> dict[str, Any]:
             f"{str(path)!r} contains tensors, but no knotwork estimator. Load a file written by estimator.save."
         )
     if metadata != {KEY: metadata[KEY], DIGEST: _digest(metadata[KEY])}:
-        raise damaged(path, "its text was changed after it was saved.")
+        raise _damaged(path, "its text was changed after it was saved.")
     if n_values(metadata[KEY]) > most_values(path.stat().st_size):
-        raise damaged(path, "its header has too many values.")
+        raise _damaged(path, "its header has too many values.")
     try:
         content = json.loads(metadata[KEY], parse_constant=_finite, parse_float=_finite)
     except (ValueError, RecursionError) as error:
-        raise damaged(path, error) from error
+        raise _damaged(path, error) from error
     if not isinstance(content, dict) or type(content.get("schema")) is not int or content["schema"] < 1:
-        raise damaged(path, "it has no valid schema.")
+        raise _damaged(path, "it has no valid schema.")
     if content["schema"] != SCHEMA:
         version = printable(str(content.get("version"))[:40])
         is_older = content["schema"] < SCHEMA
@@ -172,10 +222,11 @@ def _read_json(path: Path, metadata: Any) -> dict[str, Any]:
             f"{str(path)!r} was written by {'an older' if is_older else 'a newer'} version, knotwork {version}, with "
             f"schema {content['schema']}; knotwork {knotwork.__version__} reads schema {SCHEMA}. {step}"
         )
+    check_entries(content, "content", ENTRIES)
     return content
 
 
-def damaged(path: str | Path, reason: object) -> PersistenceError:
+def _damaged(path: str | Path, reason: object) -> PersistenceError:
     """Return the error for a file whose content is not valid."""
     # A hostile value may be megabytes long.
     return PersistenceError(
@@ -189,3 +240,216 @@ def _finite(text: str) -> float:
     if not math.isfinite(number):
         raise argument_error("numbers", "be finite", text[:40])
     return number
+
+
+@final
+class Writer:
+    """Turns values into JSON; arrays are collected in `arrays`, by the path of names at which they stand.
+
+    A tuple becomes a list. All else that is not a single value becomes an object with a ``"type"``: lists, mappings (in
+    JSON, keys can only be text), arrays, and dataclasses with their fields.
+
+    Parameters
+    ----------
+    kinds : mapping from str to type
+        The dataclasses that may be written, by the name that they have in files.
+    """
+
+    def __init__(self, kinds: Mapping[str, type]) -> None:
+        self._kinds, self.arrays = kinds, dict[str, Array]()
+
+    def write(self, value: Any, name: str = "") -> Any:
+        """Return a value as types of JSON."""
+        value = value.value if isinstance(value, Enum) else value.item() if isinstance(value, np.generic) else value
+        if value is None or type(value) in SCALARS:
+            return value
+        if isinstance(value, np.ndarray):
+            self.arrays[name] = value
+            return {"type": "array"}
+        if isinstance(value, tuple):
+            return [self.write(each, f"{name}{place}") for place, each in enumerate(value)]
+        label, settings = self._settings(value, name)
+        return {"type": label, **{key: self.write(each, _path(name, key)) for key, each in settings.items()}}
+
+    def _settings(self, value: Any, name: str) -> tuple[str, dict[str, Any]]:
+        if isinstance(value, list):
+            return "list", {"items": tuple(value)}
+        if isinstance(value, Mapping):
+            return "mapping", {"keys": tuple(value), "values": tuple(value.values())}
+        for label, kind in self._kinds.items():
+            if type(value) is kind:
+                return label, {each.name: getattr(value, each.name) for each in fields(kind)}
+        if any(map(callable, (value, getattr(value, "function", None)))):
+            reason = "because model files contain no code. Use pickle, or fit with a named objective."
+            raise PersistenceError(f"{_last(name)}={value!r} cannot be saved, {reason}")
+        step = "Set it to a plain value with set_params, then save again."
+        raise PersistenceError(f"{_last(name)}={value!r} cannot be saved. {step}")
+
+
+@final
+class ModelFile:
+    """An open model file, with the types and shapes of its arrays.
+
+    Parameters
+    ----------
+    content : dict
+        Its JSON.
+    file : safetensors.safe_open
+        Its arrays; the package has no types.
+    """
+
+    def __init__(self, content: dict[str, Any], file: Any) -> None:
+        self.content, self._file = content, file
+        names = file.keys()
+        if len(names) > MOST_TENSORS:
+            raise argument_error("tensors", f"be at most {MOST_TENSORS}", len(names))
+        headers = {name: file.get_slice(name) for name in names}
+        self._types = {name: DTYPES.get(header.get_dtype()) for name, header in headers.items()}
+        self.shapes = {name: tuple(header.get_shape()) for name, header in headers.items()}
+        self.n_elements = sum(map(math.prod, self.shapes.values()))
+        self._known: set[str] = set()
+        for name, shape in self.shapes.items():  # with a length of 0 among them, the others may be anything
+            if max(shape, default=0) > max(self.n_elements, SHORT):
+                raise argument_error(name, "have lengths that are not larger than the file", shape)
+
+    def check(self, name: str, shape: Sequence[int | None] | None = None, dtype: str | None = None) -> None:
+        """Check that an array is in the file, and its shape and type if they are known; None is any length."""
+        if name not in self.shapes:
+            raise argument_error("tensors", f"include {name!r}", len(self.shapes))
+        if self._types[name] not in DTYPES.values() or dtype not in (None, self._types[name]):
+            raise argument_error(name, f"be of type {dtype or listed(DTYPES.values())}", self._types[name])
+        if shape is not None:
+            check_shape(name, self.shapes[name], shape)
+
+    def array(
+        self, name: str, shape: Sequence[int | None] | None = None, dtype: str | None = None, *, is_finite: bool = True
+    ) -> Array:
+        """Return an array whose shape and type are checked before it is read."""
+        self.check(name, shape, dtype)
+        self._known.add(name)
+        array: Array = self._file.get_tensor(name)
+        if is_finite and array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise argument_error(name, "be finite", "NaN or infinity")
+        return array
+
+    def check_arrays(self) -> None:
+        """Check that the file has no other arrays than those that were read, and that none was changed by accident."""
+        unknown = sorted(set(self.shapes) - self._known)
+        if unknown:
+            raise argument_error("tensors", "be those of the estimator", unknown[:5])
+        if checksum(self.shapes, self._file.get_tensor) != self.content.get("checksum"):
+            raise argument_error("checksum", "agree with the tensors", self.content.get("checksum"))
+
+
+@final
+class Reader:
+    """Turns what `Writer` wrote back into values of the types that are annotated.
+
+    Parameters
+    ----------
+    kinds : mapping from str to type
+        The dataclasses that may be read, by the name that they have in files.
+    file : ModelFile, optional
+        The file that has the arrays.
+    check : callable, optional
+        Called with each dataclass and its settings before it is made, to refuse what would take too much memory.
+    """
+
+    def __init__(
+        self,
+        kinds: Mapping[str, type],
+        file: ModelFile | None = None,
+        check: Callable[[type, dict[str, Any]], None] | None = None,
+    ) -> None:
+        self._kinds, self._file, self._check = kinds, file, check
+
+    def read(self, content: Any, hint: Any, name: str = "") -> Any:
+        """Return the value that was written, which must be of an annotated type; `name` is the path where it stands."""
+        if isinstance(hint, type) and issubclass(hint, Enum):
+            return hint(check_choice(content, _last(name), [each.value for each in hint]))
+        value = self._value(content, name)
+        if not _is_of_type(value, hint):
+            wanted = hint.__name__ if isinstance(hint, type) else re.sub(r"\w+\.", "", str(hint))
+            raise type_error(_last(name), f"be of type {wanted}", type(value).__name__)
+        return value
+
+    def _value(self, content: Any, name: str) -> Any:
+        if isinstance(content, list):
+            if {list, dict}.isdisjoint(map(type, content)):  # most long lists are of single values
+                return tuple(content)
+            return tuple(self._value(each, f"{name}{place}") for place, each in enumerate(content))
+        if not isinstance(content, dict):
+            return content
+        label = check_choice(content.get("type"), f"type of {_last(name)}", (*BUILT_IN, *self._kinds))
+        kind = self._kinds.get(label)
+        hints = BUILT_IN[label] if kind is None else _hints(kind)
+        check_entries(content, _last(name), ("type", *hints))
+        if label == "array" and self._file is not None:
+            return self._file.array(name)
+        settings = {key: self.read(content[key], each, _path(name, key)) for key, each in hints.items()}
+        if kind is None:
+            return list(settings["items"]) if label == "list" else dict(zip(*settings.values(), strict=True))
+        if self._check is not None:
+            self._check(kind, settings)
+        return kind(**settings)
+
+
+BUILT_IN: dict[str, dict[str, Any]] = {
+    "array": {}, "list": {"items": tuple[Any, ...]}, "mapping": {"keys": tuple[Any, ...], "values": tuple[Any, ...]}
+}  # fmt: skip
+"""The entries of what is no dataclass."""
+
+
+def check_entries(content: Any, name: str, known: Collection[str]) -> None:
+    """Check that content is a dict that has all the known entries and no other."""
+    if not isinstance(content, dict):
+        raise type_error(name, "be a dict", type(content).__name__)
+    if set(content) != set(known):
+        raise argument_error(name, f"have the entries {listed(known, most=40)}", listed(content))
+
+
+def check_shape(name: str, given: Sequence[int], wanted: Sequence[int | None]) -> None:
+    """Check a shape; None stands for any length."""
+    if len(given) != len(wanted) or any(n not in (None, length) for n, length in zip(wanted, given, strict=True)):
+        raise argument_error(name, f"be of shape {tuple(wanted)}", tuple(given))
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    """Return the annotated type of each field; one that a user's class gets from elsewhere may be any."""
+    try:
+        hints = get_type_hints(kind)
+    except NameError:
+        hints = {}
+    return {each.name: hints.get(each.name, Any) for each in fields(kind)}
+
+
+def _is_of_type(value: Any, hint: Any) -> bool:
+    """Return whether a value is of an annotated type."""
+    kind, parts = get_origin(hint) or hint, get_args(hint)
+    if kind in (Union, UnionType):
+        return any(_is_of_type(value, part) for part in parts)
+    if kind in EXACT:
+        return type(value) in EXACT[kind]
+    if kind is np.ndarray and isinstance(value, np.ndarray):
+        (dtype,) = get_args(parts[1])
+        return dtype is Any or value.dtype == dtype
+    is_any = kind is Any or not isinstance(kind, type)
+    return is_any or (isinstance(value, kind) and _has_items(value, kind, parts))
+
+
+def _has_items(value: Any, kind: type, parts: tuple[Any, ...]) -> bool:
+    """Return whether the items of a tuple, a sequence or a mapping are of annotated types."""
+    if kind is tuple and parts and parts[-1] is not Ellipsis:
+        return len(value) == len(parts) and all(map(_is_of_type, value, parts))
+    if isinstance(value, Mapping) and len(parts) == 2:
+        return all(_is_of_type(item, part) for pair in value.items() for item, part in zip(pair, parts, strict=True))
+    return not parts or all(_is_of_type(each, parts[0]) for each in value)
+
+
+def _path(name: str, field: str) -> str:
+    return f"{name}.{field}" if name else field
+
+
+def _last(name: str) -> str:
+    return name.rpartition(".")[2] or "model"

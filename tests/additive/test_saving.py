@@ -9,6 +9,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 import knotwork as kw
+from knotwork._model_files import checksum
 from knotwork.errors import PersistenceError
 from tests.estimators.saved_cases import sealed
 
@@ -55,6 +56,7 @@ def rewritten(tmp_path, change):
     size = int.from_bytes(path.read_bytes()[:8], "little")
     content = json.loads(json.loads(path.read_bytes()[8 : 8 + size])["__metadata__"]["knotwork"])
     change(content, arrays)
+    content["checksum"] = checksum(arrays, arrays.__getitem__)
     save_file(arrays, path, sealed(json.dumps(content)))
     return path
 
@@ -75,28 +77,39 @@ def set_array(name, value):
     return change
 
 
+SPACE = {"type": "Space", "transform": {"type": "array"}, "penalties": [], "rotation": None, "bounded": None}
+SURFACE = {"type": "Surface", "name": ["b", "c"], "space": SPACE, "sides": []}
+
+
 @pytest.mark.parametrize(
     "change",
     [
         set_entry("class", value="Other"),
         set_entry("schema", value=99),
-        set_entry("terms", 0, "place", value=7),
-        set_entry("terms", 0, "name", value="other"),
-        set_entry("terms", 0, "degree", value=9),
-        set_entry("terms", 0, "kind", value="wave"),
-        set_entry("terms", value=[]),
-        set_entry("terms", 3, "sides", value=[{"kind": "surface", "sides": []}] * 2),
-        set_entry("scales", value=[-1.0]),
+        set_entry("model", "terms", 0, "place", value=7),
+        set_entry("model", "terms", 0, "place", value=-1),
+        set_entry("model", "terms", 0, "name", value="other"),
+        set_entry("model", "terms", 0, "basis", "degree", value=9),
+        set_entry("model", "terms", 0, "type", value="wave"),
+        set_entry("model", "terms", 0, "type", value="Category"),
+        set_entry("model", "terms", value=[]),
+        set_entry("model", "terms", 3, "sides", value=[SURFACE] * 2),
+        set_entry("model", "solutions", 0, "scale", value=-1.0),
+        set_entry("model", "solutions", value=[]),
         set_entry("parameters", value={}),
-        set_entry("smoothing", value=[[["x"]]]),
-        set_array("fit0.beta", np.zeros(3)),
-        set_array("fit0.degrees", np.full(5, np.nan)),
-        set_array("term1.groups", np.full(4, 10, dtype=np.int32)),
-        set_array("term1.groups", np.full(4, -5, dtype=np.int32)),
-        set_array("term0.transform", np.zeros((2, 2))),
-        set_array("term0.knots", np.array([3.0, 1.0])),
+        set_entry("model", "solutions", 0, "smoothing", value=[["x"]]),
+        set_entry("model", "labels", value={"type": "Labels", "values": [1, 2], "dtype": "int64"}),
+        set_array("solutions0.beta", np.zeros(3)),
+        set_array("solutions0.degrees", np.full(5, np.nan)),
+        set_array("solutions0.smoothing.items0", np.array([-1.0, 1.0])),
+        set_array("terms1.groups", np.full(4, 10, dtype=np.int32)),
+        set_array("terms1.groups", np.full(4, -5, dtype=np.int32)),
+        set_array("terms1.groups", np.full(4, 1.0)),
+        set_array("terms0.space.transform", np.zeros((2, 2))),
+        set_array("terms0.basis.knots", np.array([3.0, 1.0])),
+        set_array("another", np.zeros(1)),
         lambda content, arrays: arrays.pop("residuals"),
-        lambda content, arrays: content.pop("columns"),
+        lambda content, arrays: content["model"].pop("columns"),
     ],
 )
 def test_changed_files_are_refused(change, tmp_path):

@@ -10,8 +10,8 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from knotwork import ColumnConfig, TabularClassifier, TabularRegressor, TrainingConfig
+from knotwork._model_files import checksum
 from knotwork.encoders import Encoding
-from knotwork.estimators._persistence import _checksum
 from knotwork.estimators._plans import FitPlan, Recipe
 from knotwork.nn._backbones import FTTransformerConfig, MLPConfig, RealMLPConfig, ResNetConfig, TabMConfig
 
@@ -126,6 +126,6 @@ def sealed(text):
 def write_file(path, content, tensors):
     """Write a file with a valid checksum, as an attacker who knows the format would."""
     if isinstance(content, dict) and "checksum" in content:
-        content["checksum"] = _checksum(tensors)
+        content["checksum"] = checksum(tensors, lambda name: tensors[name].contiguous().numpy())
     text = content if isinstance(content, str) else json.dumps(content)
     save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path, sealed(text))

@@ -81,7 +81,7 @@ def test_changed_bytes_are_an_error_or_change_no_tensor(saved, tmp_path):
         assert place < start, "a changed tensor was loaded"
         state = model.trained_.pieces[0].network.state_dict()
         for name, tensor in state.items():
-            assert torch.equal(tensor, wanted[f"piece0.network.{name}"])
+            assert torch.equal(tensor, wanted[f"pieces0.network.{name}"])
         model.predict(table(5).set_axis(model.feature_names_in_, axis=1))
 
 
@@ -92,6 +92,11 @@ def change(content, where, value):
     content[last] = value
 
 
+def mapping(values):
+    """Return a mapping as files have it."""
+    return {"type": "mapping", "keys": list(values), "values": list(values.values())}
+
+
 CANDIDATE = {
     "method": "BS-Q", "size": 6, "backbone": "mlp", "score": 0.5, "metric": "rmse", "seconds": 1.0, "weight": 1.0
 }  # fmt: skip
@@ -99,96 +104,110 @@ ODD = {
     "method": "eval", "size": 0, "backbone": "vgg", "score": "0", "metric": "exec", "seconds": -1.0, "weight": None
 }  # fmt: skip
 HUGE = 2**62
-LAYOUT = ("pieces", 0, "layout")
+LAYOUT = ("model", "pieces", 0, "layout")
 PART = (*LAYOUT, "parts", 0)
-BACKBONE = ("pieces", 0, "backbone")
+BACKBONE = ("model", "pieces", 0, "backbone")
+CHOICE = {"type": "FeatureChoice", "column": "age", "encoding": "Std", "losses": mapping({}), "reason": ""}
+LOG_LOSS = {"type": "log_loss", "class_weight": None, "calibrate": None}
+COLUMN_CONFIG = ("parameters", "columns")
+VALIDATION = {"type": "ValidationConfig", "rows": "time", "share": 0.1, "refit": False}
 EDITS = [
     (("class",), "os.system"),
     (("class",), ["TabularRegressor"]),
     (("class",), "TabularClassifier"),
-    (("task",), "classification"),
-    (("labels",), {"values": [1], "dtype": "int64"}),
     (("extra",), 1),
+    (("model",), {}),
+    (("model", "type"), "SavedPiece"),
+    (("model", "extra"), 1),
+    (("model", "task", "type"), "Classification"),
+    (("model", "task", "type"), "classification"),
+    (("model", "task", "objective"), LOG_LOSS),
+    (("model", "task"), {"type": "Classification", "objective": LOG_LOSS, "labels": None, "by_class": None}),
+    (("model", "n_targets"), 1),
+    (("parameters",), []),
     (("parameters", "extra"), 1),
     (("parameters", "encoding"), {"a": 1}),
-    (("parameters", "encoding"), [[["a"], "BS"]]),
-    (("parameters", "encoding"), [["a", 3]]),
-    (("parameters", "encoding"), {"methods": "BS-Q"}),
-    (("parameters", "encoding"), {"methods": [3]}),
-    (("parameters", "encoding"), {"methods": [], "more": 1}),
+    (("parameters", "encoding"), mapping({"a": 3})),
+    (("parameters", "encoding"), {"type": "mapping", "keys": [mapping({})], "values": ["BS"]}),
+    (("parameters", "encoding"), {"type": "mapping", "keys": ["a", "b"], "values": ["BS"]}),
+    (("parameters", "encoding"), [3]),
+    (("parameters", "encoding"), {"type": "list", "items": "BS-Q"}),
+    (("parameters", "encoding"), {"type": "list", "items": [3]}),
+    (("parameters", "encoding"), {"type": "list", "items": [], "more": 1}),
+    (("parameters", "encoding"), {"type": "array"}),
     (("parameters", "search"), 3),
-    (("parameters", "columns"), 3),
-    (("parameters", "columns"), {"categorical": ["code"]}),
-    (("parameters", "columns", "categorical"), [[]]),
-    (("parameters", "columns", "categorical"), "code"),
-    (("parameters", "columns", "categories"), "both"),
-    (("parameters", "columns", "missing"), None),
-    (("parameters", "columns", "extra"), 1),
+    (COLUMN_CONFIG, 3),
+    (COLUMN_CONFIG, {"categorical": ["code"]}),
+    ((*COLUMN_CONFIG, "categorical"), [[]]),
+    ((*COLUMN_CONFIG, "categorical"), "code"),
+    ((*COLUMN_CONFIG, "categories"), "both"),
+    ((*COLUMN_CONFIG, "missing"), None),
+    ((*COLUMN_CONFIG, "extra"), 1),
     (("parameters", "n_members"), -1),
     (("parameters", "random_state"), 0.5),
+    (("parameters", "random_state"), -1),
     (("parameters", "verbose"), False),
     (("parameters", "warm_start"), 1),
     (("parameters", "validation"), "all"),
     (("parameters", "validation"), 1),
     (("parameters", "validation"), []),
     (("parameters", "validation"), {"rows": "time"}),
-    (("parameters", "validation"), {"rows": "time", "share": 2.0, "refit": False}),
-    (("parameters", "validation"), {"rows": None, "share": 0.1, "refit": 1}),
-    (("parameters", "validation"), {"rows": [[[0], [1]]], "share": 0.1, "refit": False}),
-    (("parameters", "objective"), {"name": "quantile", "settings": {"quantiles": 2.0}}),
-    (("parameters", "objective"), {"name": "log_loss", "settings": {"class_weight": "even", "calibrate": None}}),
-    (("parameters", "objective"), {"name": "log_loss", "settings": {"class_weight": [["a"]], "calibrate": None}}),
-    (("parameters", "objective"), {"name": "custom", "settings": {}}),
+    (("parameters", "validation"), VALIDATION | {"share": 2.0}),
+    (("parameters", "validation"), VALIDATION | {"refit": 1}),
+    (("parameters", "validation"), VALIDATION | {"rows": [[[0], [1]]]}),
+    (("parameters", "interactions"), [["age", "age"]]),
+    (("parameters", "interactions"), -1),
+    (("parameters", "objective"), {"type": "quantile", "quantiles": 2.0}),
+    (("parameters", "objective"), LOG_LOSS | {"class_weight": "even"}),
+    (("parameters", "objective"), LOG_LOSS | {"class_weight": [["a"]]}),
+    (("parameters", "objective"), {"type": "custom"}),
+    (("parameters", "objective"), 3),
     (("parameters", "training"), {"max_epochs": 1}),
-    (("parameters", "backbone"), {"name": "mlp", "settings": {"widths": [HUGE], "dropout": 0.1}}),
+    (("parameters", "backbone"), {"type": "mlp", "widths": [HUGE], "dropout": 0.1}),
     (("parameters", "backbone"), "vgg"),
     (("parameters", "effort"), 3),
     (("parameters", "time_limit"), "1"),
     (("parameters", "time_limit"), -1.0),
-    (("columns",), []),
-    (("columns", 0, "role"), "categorical"),
-    (("columns", 3, "categories"), []),
-    (("columns", 0, "name"), 1),
-    (("columns", 0, "name"), "owns"),
-    (("choices",), []),
-    (("feature_choices",), None),
-    (("feature_choices",), [{"encoding": "Std", "losses": {}, "reason": ""}]),
-    (("encodings",), []),
-    (("encodings",), ["BS-Q@6", "BS-Q@6"]),
-    (("encodings", 0), []),
-    (("encodings", 0, 0), "eval"),
-    (("encodings", 1, 0), 3),
-    (("weights",), [1.0]),
-    (("weights",), [0.5, 0.4]),
-    (("weights",), [1.5, -0.5]),
-    (("weights",), ["0.5", "0.5"]),
-    (("candidates",), {}),
-    (("candidates",), [{"method": "BS-Q"}]),
-    *((("candidates",), [{**CANDIDATE, name: value}]) for name, value in ODD.items()),
-    (("indicated",), [5]),
-    (("indicated",), [0, 0]),
-    (("indicated",), [-1]),
-    (("indicated",), []),
-    (("backbone",), {"name": "mlp", "settings": {"widths": [8], "dropout": 0.1}}),
+    (("model", "columns"), []),
+    (("model", "columns", 0, "role"), "categorical"),
+    (("model", "columns", 3, "categories"), []),
+    (("model", "columns", 0, "name"), 1),
+    (("model", "columns", 0, "name"), "owns"),
+    (("model", "choices"), None),
+    (("model", "choices"), [CHOICE]),
+    (("model", "encodings"), []),
+    (("model", "encodings"), ["BS-Q@6", "BS-Q@6"]),
+    (("model", "encodings", 0), []),
+    (("model", "encodings", 0, 0), "eval"),
+    (("model", "encodings", 1, 0), 3),
+    (("model", "weights"), [0.5, 0.5]),
+    (("model", "candidates"), {}),
+    (("model", "candidates"), [mapping({"method": "BS-Q"})]),
+    *((("model", "candidates"), [mapping({**CANDIDATE, name: value})]) for name, value in ODD.items()),
+    (("model", "indicated"), [5]),
+    (("model", "indicated"), [0, 0]),
+    (("model", "indicated"), [-1]),
+    (("model", "indicated"), []),
+    (BACKBONE, {"type": "mlp", "widths": [8], "dropout": 0.1}),
     (BACKBONE, None),
     (BACKBONE, "resnet"),
-    ((*BACKBONE, "name"), "mlp"),
-    ((*BACKBONE, "settings", "width"), HUGE),
-    ((*BACKBONE, "settings", "width"), 9),
-    ((*BACKBONE, "settings", "hidden"), -1),
-    ((*BACKBONE, "settings", "n_blocks"), 10**9),
-    ((*BACKBONE, "settings", "n_blocks"), True),
-    ((*BACKBONE, "settings", "dropout"), [0.0] * 10),
-    (("config", "metric"), "auc"),
-    (("config", "max_epochs"), 0),
-    (("categories",), "both"),
-    (("categories",), "code"),
-    (("pieces",), []),
-    (("pieces",), {}),
-    (("pieces", 0, "places"), [0, 0]),
-    (("pieces", 0, "places"), [0, 2]),
-    (("pieces", 0, "places"), [0]),
-    (("pieces", 0, "places"), []),
+    ((*BACKBONE, "type"), "mlp"),
+    ((*BACKBONE, "width"), HUGE),
+    ((*BACKBONE, "width"), 9),
+    ((*BACKBONE, "hidden"), -1),
+    ((*BACKBONE, "n_blocks"), 10**9),
+    ((*BACKBONE, "n_blocks"), True),
+    ((*BACKBONE, "dropout"), [0.0] * 10),
+    (("model", "config", "metric"), "auc"),
+    (("model", "config", "max_epochs"), 0),
+    (("model", "categories"), "both"),
+    (("model", "categories"), "code"),
+    (("model", "pieces"), []),
+    (("model", "pieces"), {}),
+    (("model", "pieces", 0, "places"), [0, 0]),
+    (("model", "pieces", 0, "places"), [0, 2]),
+    (("model", "pieces", 0, "places"), [0]),
+    (("model", "pieces", 0, "places"), []),
     ((*LAYOUT, "size"), HUGE),
     ((*LAYOUT, "size"), 0),
     ((*LAYOUT, "size"), 1.5),
@@ -214,11 +233,17 @@ EDITS = [
     ((*PART, "features"), [0, 1, 2, HUGE]),
     ((*PART, "features"), [-1, 0, 1, 2]),
     ((*PART, "features"), []),
-    (("histories",), []),
-    (("histories", 0, "best_epoch"), 3),
-    (("histories", 0, "seconds"), -1),
-    (("interrupted",), None),
-    (("has_importances",), False),
+    ((*PART, "family"), "bspline"),
+    ((*PART, "family"), "eval"),
+    (("model", "best_epochs"), []),
+    (("model", "best_epochs", 0), 3),
+    (("model", "best_epochs", 0), -1),
+    (("model", "seconds", 0), -1),
+    (("model", "interrupted"), None),
+    (("model", "importances"), None),
+    (("model", "calibration", "temperature"), 0.0),
+    (("model", "calibration", "residuals", "ends"), [0.9, 0.1]),
+    (("model", "calibration", "groups"), [mapping({"rows": 1})]),
 ]
 
 
@@ -233,7 +258,7 @@ def test_invalid_content(saved, tmp_path, where, value):
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000, "more than 50 MB were needed"
 
 
-ENCODING = "piece0.network.encoding."
+ENCODING = "pieces0.network.encoding."
 TENSORS = {
     "no knots at all": (f"{ENCODING}n_knots", lambda t: t - 100),
     "more knots than breaks": (f"{ENCODING}n_knots", lambda t: t + 1),
@@ -247,18 +272,23 @@ TENSORS = {
     "a range of nothing": (f"{ENCODING}scale", torch.zeros_like),
     "nobody learns": (f"{ENCODING}learned", torch.zeros_like),
     "infinite logits": (f"{ENCODING}logits", lambda t: t + torch.inf),
-    "weights of another shape": ("piece0.network.backbone.first.weight", lambda t: t.transpose(1, 2)),
-    "weights of half the precision": ("piece0.network.backbone.first.weight", lambda t: t.half()),
-    "weights that are no numbers": ("piece0.network.backbone.head.bias", lambda t: t * torch.nan),
-    "negative variances": ("piece0.network.backbone.blocks.0.up_norm.running_var", lambda t: -t - 1),
-    "a shift in another type": ("piece0.shift", lambda t: t.float()),
+    "weights of another shape": ("pieces0.network.backbone.first.weight", lambda t: t.transpose(1, 2)),
+    "weights of half the precision": ("pieces0.network.backbone.first.weight", lambda t: t.half()),
+    "weights that are no numbers": ("pieces0.network.backbone.head.bias", lambda t: t * torch.nan),
+    "negative variances": ("pieces0.network.backbone.blocks.0.up_norm.running_var", lambda t: -t - 1),
+    "a shift in another type": ("pieces0.shift", lambda t: t.float()),
     "a unit of nothing": ("units", torch.zeros_like),
     "a history of four rows": ("member0.history", lambda t: torch.cat([t, t[:1]])),
     "too few importances": ("importances", lambda t: t[1:]),
+    "weights of one member": ("weights", lambda t: t[:1]),
+    "weights that do not add up to one": ("weights", lambda t: 0.9 * t),
+    "negative weights": ("weights", lambda t: t + torch.tensor([1.0, -1.0]).double()),
+    "residuals that fall": ("calibration.residuals.values", lambda t: t.flip(-1)),
+    "negative floors": ("calibration.residuals.floor", lambda t: -1.0 - t),
     "one tensor more": ("other", lambda _: torch.zeros(1)),
-    "one parameter more": ("piece0.network.other", lambda _: torch.zeros(1)),
+    "one parameter more": ("pieces0.network.other", lambda _: torch.zeros(1)),
     "no units": ("units", lambda _: None),
-    "no embeddings": ("piece0.network.embeddings.values", lambda _: None),
+    "no embeddings": ("pieces0.network.embeddings.values", lambda _: None),
 }
 
 
@@ -283,7 +313,7 @@ def several(tmp_path_factory):
 
 
 def swap(content, one, other, *names):
-    pieces = content["pieces"]
+    pieces = content["model"]["pieces"]
     for name in names:
         pieces[one][name], pieces[other][name] = pieces[other][name], pieces[one][name]
 
@@ -291,14 +321,14 @@ def swap(content, one, other, *names):
 SEVERAL = {
     "backbones of other networks": lambda content: swap(content, 0, 1, "backbone"),
     "layouts of other networks": lambda content: swap(content, 0, 3, "layout"),
-    "networks of other tensors": lambda content: content["pieces"].reverse(),
-    "fewer predictions": lambda content: change(content, ("pieces", 1, "backbone", "settings", "n_predictions"), 2),
-    "many predictions": lambda content: change(content, ("pieces", 1, "backbone", "settings", "n_predictions"), HUGE),
-    "no predictions": lambda content: change(content, ("pieces", 1, "backbone", "settings", "n_predictions"), 0),
-    "a member twice": lambda content: change(content, ("pieces", 1, "places"), content["pieces"][0]["places"]),
-    "a member that does not exist": lambda content: change(content, ("pieces", 1, "places"), [2, 99]),
-    "a network less": lambda content: content["pieces"].pop(),
-    "a network more": lambda content: content["pieces"].append(content["pieces"][0]),
+    "networks of other tensors": lambda content: content["model"]["pieces"].reverse(),
+    "fewer predictions": lambda content: change(content, ("model", "pieces", 1, "backbone", "n_predictions"), 2),
+    "many predictions": lambda content: change(content, ("model", "pieces", 1, "backbone", "n_predictions"), HUGE),
+    "no predictions": lambda content: change(content, ("model", "pieces", 1, "backbone", "n_predictions"), 0),
+    "a member twice": lambda content: change(content, ("model", "pieces", 1, "places"), [0, 1]),
+    "a member that does not exist": lambda content: change(content, ("model", "pieces", 1, "places"), [2, 99]),
+    "a network less": lambda content: content["model"]["pieces"].pop(),
+    "a network more": lambda content: content["model"]["pieces"].append(content["model"]["pieces"][0]),
 }
 
 
@@ -313,26 +343,30 @@ def test_invalid_networks_of_several_backbones(several, tmp_path, case):
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000, "more than 50 MB were needed"
 
 
+EMBEDDING = {"type": "Embedding", "width": 3, "relu": False, "raw": True}
+
+
 @pytest.fixture(scope="module")
 def periodic(tmp_path_factory):
     """Return a file with frequencies, phases and an embedding, in which the first part has two features."""
     path = tmp_path_factory.mktemp("periodic") / "model"
     fitted({"age": "PBLD@6", "income": "Cosine@6+L3x", "flat": "Robust+L3x", "owns": "Std+L3x"}, n_members=2).save(path)
     content, _ = read_file(path)
-    assert {part["kind"] for part in content["pieces"][0]["layout"]["parts"]} == {-1, 5}
+    assert {part["kind"] for part in content["model"]["pieces"][0]["layout"]["parts"]} == {-1, 5}
     return path
 
 
 @pytest.mark.parametrize(
     ("where", "value"),
     [
-        (("pieces", 0, "embedding"), "L4x"),
-        (("pieces", 0, "embedding"), "LR3"),
-        (("pieces", 0, "embedding"), "L999999x"),
-        (("pieces", 0, "embedding"), "x"),
-        (("pieces", 0, "embedding"), ""),
-        (("pieces", 0, "embedding"), 3),
-        (("pieces", 0, "embedding"), None),
+        (("model", "pieces", 0, "embedding"), EMBEDDING | {"width": 4}),
+        (("model", "pieces", 0, "embedding"), EMBEDDING | {"relu": True, "raw": False}),
+        (("model", "pieces", 0, "embedding"), EMBEDDING | {"width": 999_999}),
+        (("model", "pieces", 0, "embedding"), EMBEDDING | {"width": 0}),
+        (("model", "pieces", 0, "embedding"), EMBEDDING | {"width": 0, "raw": False}),
+        (("model", "pieces", 0, "embedding"), "L3x"),
+        (("model", "pieces", 0, "embedding"), 3),
+        (("model", "pieces", 0, "embedding"), None),
         ((*LAYOUT, "parts", 1, "kind"), 4),
         ((*LAYOUT, "parts", 1, "kind"), 6),
         ((*LAYOUT, "parts", 1, "degree"), 1),
@@ -351,7 +385,7 @@ def test_invalid_embeddings_and_frequencies(periodic, tmp_path, where, value):
 
 def test_a_file_that_declares_more_frequencies_than_it_has_takes_no_memory(periodic, tmp_path):
     content, tensors = read_file(periodic)
-    layout = content["pieces"][0]["layout"]
+    layout = content["model"]["pieces"][0]["layout"]
     many = sum(tensor.numel() for tensor in tensors.values()) * 1000
     tensors["other"] = torch.zeros(many)
     change(layout, ("size",), many // 8)
@@ -384,7 +418,7 @@ def test_invalid_tensors_of_frequencies(periodic, tmp_path, name, edit):
         "null",
         '{"schema": 0}',
         '{"schema": true}',
-        '{"schema": 7}',
+        f'{{"schema": {SCHEMA}}}',
         '{"schema": NaN}',
         '{"schema": 1e999}',
         '{"schema": ' + "9" * 5000 + "}",
@@ -406,42 +440,40 @@ LARGE = {
     "brackets": lambda c, t: ("[" * 20_000_000, t),
     "a length of nothing": lambda c, t: (c, {**t, f"{ENCODING}breaks": torch.empty(2, 0, 2**40)}),
     "histories": lambda c, t: (
-        {**c, "histories": [{"best_epoch": 0, "seconds": 0.0}] * 9_000},
+        changed(c, ("model",), {**c["model"], "best_epochs": [0] * 9_000, "seconds": [0.0] * 9_000}),
         {**t, **{f"member{place}.history": torch.empty(3, 0).double() for place in range(9_000)}},
     ),
-    "tensors": lambda c, t: (c, {**t, **{f"piece{place}.shift": torch.empty(0) for place in range(MANY)}}),
-    "widths": lambda c, t: (with_backbone(c, "mlp", widths=[1] * 50_000, dropout=0.1), t),
-    "widths of a parameter": lambda c, t: (
-        {**c, "parameters": {**c["parameters"], "backbone": MLP_OF_50_000_LAYERS}},
-        t,
-    ),
-    "blocks": lambda c, t: (with_backbone(c, "resnet", width=8, n_blocks=50_000, hidden=6, dropout=0.1), t),
-    "pieces": lambda c, t: ({**c, "pieces": c["pieces"] * 5_000}, t),
+    "tensors": lambda c, t: (c, {**t, **{f"pieces{place}.shift": torch.empty(0) for place in range(MANY)}}),
+    "widths": lambda c, t: (changed(c, BACKBONE, MLP_OF_50_000_LAYERS), t),
+    "widths of a parameter": lambda c, t: (changed(c, ("parameters", "backbone"), MLP_OF_50_000_LAYERS), t),
+    "blocks": lambda c, t: (changed(c, BACKBONE, RESNET_OF_50_000_BLOCKS), t),
+    "pieces": lambda c, t: (changed(c, ("model", "pieces"), c["model"]["pieces"] * 5_000), t),
     "parts": lambda c, t: (with_parts(c, 50_000), t),
-    "encodings": lambda c, t: ({**c, "encodings": [[f"BS-Q@{n}" for n in range(200_000)]] * 2}, t),
+    "encodings": lambda c, t: (changed(c, ("model", "encodings"), [[f"BS-Q@{n}" for n in range(200_000)]] * 2), t),
     "columns": lambda c, t: (with_columns(c, 100_000), t),
 }
-MLP_OF_50_000_LAYERS = {"name": "mlp", "settings": {"widths": [1] * 50_000, "dropout": 0.1}}
+MLP_OF_50_000_LAYERS = {"type": "mlp", "widths": [1] * 50_000, "dropout": 0.1}
+RESNET_OF_50_000_BLOCKS = {"type": "resnet", "width": 8, "n_blocks": 50_000, "hidden": 6, "dropout": 0.1}
 
 
 def many_values(content, name, value, n_values):
-    text = json.dumps({**content, name: "many"} if name in content else content | {"columns": {name: "many"}})
+    text = json.dumps(changed(content, ("model", name), "many"))
     return text.replace('"many"', "[" + ",".join([value] * n_values) + "]")
 
 
-def with_backbone(content, name, **settings):
-    change(content, BACKBONE, {"name": name, "settings": settings})
+def changed(content, where, value):
+    change(content, where, value)
     return content
 
 
 def with_parts(content, n_parts):
-    change(content, (*LAYOUT, "parts"), content["pieces"][0]["layout"]["parts"] * n_parts)
-    return content
+    return changed(content, (*LAYOUT, "parts"), content["model"]["pieces"][0]["layout"]["parts"] * n_parts)
 
 
 def with_columns(content, n):
-    column = {"role": "categorical", "kind": "number", "name": None, "categories": [1], "format": None, "notices": []}
-    return {**content, "indicated": [], "columns": [column] * n}
+    about = {"role": "categorical", "kind": "number", "name": None, "categories": [1], "format": None, "notices": []}
+    content["model"]["indicated"] = []
+    return changed(content, ("model", "columns"), [{"type": "TableColumn", **about}] * n)
 
 
 @pytest.mark.parametrize("case", LARGE)
@@ -524,7 +556,7 @@ def test_errors_contain_no_terminal_escapes(saved, tmp_path):
 def test_numbers_that_are_not_finite(saved, tmp_path):
     content, tensors = read_file(saved)
     for number in ("NaN", "Infinity", "1e999"):
-        text = json.dumps(content).replace('"seconds": ', f'"seconds": {number}, "s": ', 1)
+        text = json.dumps(content).replace('"score": ', f'"score": {number}, "s": ', 1)
         write_file(tmp_path / "edited", text, tensors)
         with pytest.raises(PersistenceError, match="numbers must be finite"):
             knotwork.load(tmp_path / "edited")

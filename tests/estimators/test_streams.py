@@ -91,7 +91,7 @@ def test_a_stream_of_one_chunk_gives_the_model_of_the_table(encoding):
     streamed = model.fit(Frames(table), "target", **given)
     predictions, knots = streamed.predict(NEW), streamed.knots_
     in_memory = model.fit(TABLE[FEATURES], TABLE["target"], **given)
-    assert streamed.columns_.to_json() == in_memory.columns_.to_json()
+    assert repr(streamed.columns_) == repr(in_memory.columns_)
     assert streamed.columns_.categories == (("Bonn", "Jena", "Trier", "Ulm"),)
     for name, values in in_memory.knots_[0].items():
         np.testing.assert_array_equal(knots[0][name], values)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import knotwork
+from knotwork import ColumnConfig
 from tests.estimators.saved_cases import fitted, table
 from tests.fuzz.children import Child
 from tests.fuzz.mutations import mutate, mutate_header
@@ -22,10 +23,10 @@ KINDS = {
     "learned": {"encoding": "BS-Grad-U@6", "backbone": "resnet", "n_members": 2},
     "mapping": {"encoding": {"age": "PBLD@6", "income": "Cosine@6+L3x", "flat": "Robust+L3x", "owns": "Std+L3x"}},
     "classes": {"encoding": "IS-Q@5", "backbone": "tabm", "kind": "text"},
-    "ensemble": {"encoding": "ensemble"},
+    "ensemble": {"encoding": "auto", "search": "ensemble"},
     "tokens": {"encoding": "PLE@5", "backbone": "ft", "kind": "int"},
     "coordinate": {"encoding": "Std", "backbone": "coordinate", "kind": "text"},
-    "codes": {"encoding": "BS-Q@6", "categories": "code"},
+    "codes": {"encoding": "BS-Q@6", "columns": ColumnConfig(["code"], categories="code")},
 }
 
 

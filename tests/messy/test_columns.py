@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from knotwork._preparation.columns import Columns
 from knotwork._preparation.formats import SEPARATORS, DateFormat, NumberFormat, infer_format, misfit_mask
 from knotwork.errors import ColumnError, ColumnWarning
+from tests.preparation.saved_columns import read, write
 
 N = 120
 RNG = np.random.default_rng(0)
@@ -93,7 +94,7 @@ def test_numbers_however_they_are_written(name):
     assert columns.roles == ("numerical", "numerical")
     expected = np.resize(expected, N)
     np.testing.assert_allclose(table.numbers[:, 0], expected, rtol=1e-12)
-    again = Columns.from_json(columns.to_json())
+    again = read(write(columns))
     assert again == columns
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ColumnWarning)  # the word that does not fit
@@ -156,7 +157,7 @@ def test_dates_however_they_are_written(name):
         np.testing.assert_allclose(
             table.numbers[there, place : place + 2], np.stack([np.sin(angle), np.cos(angle)], 1), atol=1e-9
         )
-    again = Columns.from_json(columns.to_json())
+    again = read(write(columns))
     np.testing.assert_array_equal(again.read(X).numbers, table.numbers)
     np.testing.assert_array_equal(again.read(X[2:3]).numbers, table.numbers[2:3])
 

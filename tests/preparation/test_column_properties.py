@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from knotwork._preparation.columns import CodedTable, Columns
 from knotwork._preparation.formats import is_mark
 from tests.conftest import EVERYTHING
+from tests.preparation.saved_columns import read, write
 
 EXAMPLES = 100 if EVERYTHING else 40
 
@@ -67,7 +68,7 @@ def assert_same(got, expected):
 def test_json_gives_back_equal_columns_and_reads(drawn):
     X, categorical = drawn
     columns = Columns.from_table(X, categorical)
-    again = Columns.from_json(json.loads(json.dumps(columns.to_json(), allow_nan=False)))
+    again = read(json.loads(json.dumps(write(columns), allow_nan=False)))
     assert again == columns
     assert repr(again) == repr(columns)  # True, 1 and 1.0 are equal, and written differently
     assert_same(again.read(X), columns.read(X))

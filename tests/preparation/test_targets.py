@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.exceptions import DataConversionWarning
 
+from knotwork._model_files import Reader, Writer
 from knotwork._preparation.targets import Labels, check_target
 
 NAN = float("nan")
@@ -130,6 +131,13 @@ def test_codes_of_no_class_are_refused():
         labels.decode([0.0])
 
 
+KINDS = {"Labels": Labels}
+
+
+def read(content):
+    return Reader(KINDS).read(content, Labels, "labels")
+
+
 @settings(deadline=None)
 @given(
     st.one_of(
@@ -141,7 +149,7 @@ def test_codes_of_no_class_are_refused():
 )
 def test_json_gives_back_classes_of_the_same_type(y):
     labels, codes = Labels.from_values(y)
-    again = Labels.from_json(json.loads(json.dumps(labels.to_json(), allow_nan=False)))
+    again = read(json.loads(json.dumps(Writer(KINDS).write(labels), allow_nan=False)))
     assert again == labels
     assert again.classes.dtype == labels.classes.dtype
     assert [type(value) for value in again.values] == [type(y[0])] * again.n_classes
@@ -152,10 +160,10 @@ def test_json_gives_back_classes_of_the_same_type(y):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (["a"], "content must be a dict"),
-        ({"values": ["a"]}, "content must have the entries 'values', 'dtype'"),
-        ({"values": ["a"], "dtype": "str", "code": 1}, "content must have the entries"),
-        ({"values": "ab", "dtype": "str"}, "values must be a list"),
+        (["a"], "labels must be of type Labels"),
+        ({"values": ["a"]}, "labels must have the entries 'type', 'values', 'dtype'"),
+        ({"values": ["a"], "dtype": "str", "code": 1}, "labels must have the entries"),
+        ({"values": "ab", "dtype": "str"}, "values must be of type tuple"),
         ({"values": [1], "dtype": "str"}, "values must be one or more str"),
         ({"values": [True], "dtype": "int64"}, "values must be one or more int"),
         ({"values": [1], "dtype": "float64"}, "values must be one or more float"),
@@ -167,12 +175,12 @@ def test_json_gives_back_classes_of_the_same_type(y):
         ({"values": [1, 1], "dtype": "int8"}, "values must ascend"),
         ({"values": [300], "dtype": "int8"}, "values must fit in int8"),
         ({"values": ["a"], "dtype": "datetime64"}, "dtype must be one of 'bool', 'int8'"),
-        ({"values": ["a"], "dtype": ["str"]}, "dtype must be one of"),
+        ({"values": ["a"], "dtype": ["str"]}, "dtype must be of type str"),
     ],
 )
 def test_json_that_is_wrong_is_refused(content, message):
     with pytest.raises((ValueError, TypeError), match=message):
-        Labels.from_json(content)
+        read(content if isinstance(content, list) else {"type": "Labels", **content})
 
 
 TARGETS = {

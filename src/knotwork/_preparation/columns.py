@@ -22,13 +22,13 @@ from knotwork._preparation.learning import (
     refuse_infinite,
     warn_misfits,
 )
-from knotwork._preparation.table_column import Notice, NoticeCode, Role, TableColumn, column_label
+from knotwork._preparation.table_column import SAVED_COLUMNS, Notice, NoticeCode, Role, TableColumn, column_label
 from knotwork._tables import as_frame, frame_names, refuse_empty, refuse_sparse
 from knotwork.errors import ColumnError, ColumnTypeError, ColumnWarning
 
 __all__ = [
-    "DATES", "LARGEST", "CodedTable", "Columns", "Notice", "NoticeCode", "ReadTable", "Role", "Span", "TableColumn",
-    "Whole", "column_label", "open_columns",
+    "DATES", "LARGEST", "SAVED_COLUMNS", "CodedTable", "Columns", "Notice", "NoticeCode", "ReadTable", "Role", "Span",
+    "TableColumn", "Whole", "column_label", "open_columns",
 ]  # fmt: skip
 
 Names: TypeAlias = tuple[str, ...] | None
@@ -138,7 +138,7 @@ class Columns(tuple[TableColumn, ...]):
 
     @classmethod
     def from_table(
-        cls, X: Any, categorical: Iterable[str] | Iterable[int] | None = None, *, dates: str = "features"
+        cls, X: Any, categorical: Iterable[str | int] | None = None, *, dates: str = "features"
     ) -> "Columns":
         """Learn the columns of a table; parameters as in `learn`."""
         return cls.learn(X, categorical, dates=dates)[0]
@@ -147,7 +147,7 @@ class Columns(tuple[TableColumn, ...]):
     def learn(
         cls,
         X: Any,
-        categorical: Iterable[str] | Iterable[int] | None = None,
+        categorical: Iterable[str | int] | None = None,
         *,
         dates: str = "features",
         whole: Whole | None = None,
@@ -406,17 +406,6 @@ class Columns(tuple[TableColumn, ...]):
         if parts:
             raise ColumnError(" ".join(["The feature names should match those that were passed during fit.", *parts]))
         return [place.get(str(column.name)) for column in self]
-
-    def to_json(self) -> list[dict[str, Any]]:
-        """Return the columns as what ``json.dumps`` takes; `from_json` gives them back with their types."""
-        return [column.to_json() for column in self]
-
-    @classmethod
-    def from_json(cls, content: Any) -> "Columns":
-        """Return the columns that `to_json` wrote; unknown or missing entries and wrong types are refused."""
-        if not isinstance(content, list):
-            raise type_error("content", "be a list as Columns.to_json returns it", content)
-        return cls(TableColumn.from_json(each) for each in content)
 
 
 class ReadTable(NamedTuple):

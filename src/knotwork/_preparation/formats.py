@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from functools import cached_property
 from typing import Any, TypeAlias, TypeVar
@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import numpy.typing as npt
 
-from knotwork._checks import argument_error, check_choice, listed, type_error
+from knotwork._checks import argument_error, check_choice, listed
 from knotwork._preparation.cells import UTC, Label, is_zone
 
 __all__ = [
@@ -21,8 +21,6 @@ __all__ = [
     "Format",
     "NumberFormat",
     "date_parts",
-    "format_from_json",
-    "format_to_json",
     "infer_format",
     "is_mark",
     "misfit_mask",
@@ -437,9 +435,6 @@ def _infer_date(texts: Sequence[str]) -> DateFormat | None:
 
 Format: TypeAlias = NumberFormat | BooleanFormat | DateFormat
 
-FORMATS: dict[str, type[Any]] = {"number": NumberFormat, "boolean": BooleanFormat, "date": DateFormat}
-"""The formats by their names in files."""
-
 INFERENCES: tuple[Callable[[Sequence[str]], Format | None], ...] = (_infer_boolean, _infer_number, _infer_date)
 
 
@@ -487,27 +482,3 @@ def _fits(
     share = counts[is_misfit].sum() / max(counts[is_known].sum(), 1)
     are_few = share <= 1.0 - SHARE or (share <= 0.5 and len(misfits) <= FEW_WORDS)
     return share == 0.0 or (are_few and bool(is_known.sum() - len(misfits) >= fewest))
-
-
-def format_to_json(written: Format | None) -> dict[str, Any] | None:
-    """Return a format as what ``json.dumps`` takes."""
-    if written is None:
-        return None
-    (name,) = [name for name, kind in FORMATS.items() if type(written) is kind]
-    settings = asdict(written).items()
-    return {"type": name, **{key: list(value) if isinstance(value, tuple) else value for key, value in settings}}
-
-
-def format_from_json(content: Any) -> Format | None:
-    """Return the format that `format_to_json` wrote; anything else is refused."""
-    if content is None:
-        return None
-    if not isinstance(content, dict):
-        raise type_error("format", "be a dict", content)
-    kind = FORMATS[check_choice(content.get("type"), "type", FORMATS)]
-    known = [field.name for field in fields(kind)]
-    if set(content) != {"type", *known}:
-        raise argument_error("format", f"have the entries 'type', {listed(known)}", listed(content))
-    settings = {name: tuple(content[name]) if isinstance(content[name], list) else content[name] for name in known}
-    made: Format = kind(**settings)
-    return made

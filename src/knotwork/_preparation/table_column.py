@@ -2,16 +2,15 @@
 
 import math
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
-from typing import Any
 
 from knotwork._checks import argument_error, check_choice, listed, type_error
 from knotwork._preparation.cells import KINDS, Label
-from knotwork._preparation.formats import ELAPSED, DateFormat, Format, format_from_json, format_to_json
+from knotwork._preparation.formats import ELAPSED, BooleanFormat, DateFormat, Format, NumberFormat
 
-__all__ = ["Notice", "NoticeCode", "Role", "TableColumn", "column_label"]
+__all__ = ["SAVED_COLUMNS", "Notice", "NoticeCode", "Role", "TableColumn", "column_label"]
 
 LABELS: dict[str, tuple[type, ...]] = {"number": (int, float), "boolean": (bool,), "text": (str,), "mixed": (str,)}
 """The types of the categories, for each kind of column."""
@@ -147,36 +146,11 @@ class TableColumn:
         """Return the column as one that networks do not see."""
         return TableColumn(Role.IGNORED, self.kind, self.name, notices=(reason,))
 
-    def to_json(self) -> dict[str, Any]:
-        """Return what ``json.dumps`` takes; `from_json` gives it back with its types."""
-        return {
-            "role": self.role.value,
-            "kind": self.kind,
-            "name": self.name,
-            "categories": list(self.categories),
-            "format": format_to_json(self.format),
-            "notices": [[notice.code.value, notice.text, notice.hint] for notice in self.notices],
-        }
 
-    @classmethod
-    def from_json(cls, content: Any) -> "TableColumn":
-        """Return the column that `to_json` wrote; unknown or missing entries and wrong types are refused."""
-        known = [field.name for field in fields(cls)]
-        if not isinstance(content, dict):
-            raise type_error("column", "be a dict", content)
-        if set(content) != set(known):
-            raise argument_error("column", f"have the entries {listed(known)}", listed(content))
-        for name in ("categories", "notices"):
-            if not isinstance(content[name], list):
-                raise type_error(name, "be a list", content[name])
-        return cls(
-            role=content["role"],
-            kind=content["kind"],
-            name=content["name"],
-            categories=tuple(content["categories"]),
-            format=format_from_json(content["format"]),
-            notices=tuple(_read_notice(each) for each in content["notices"]),
-        )
+SAVED_COLUMNS: dict[str, type] = {
+    kind.__name__: kind for kind in (TableColumn, Notice, NumberFormat, BooleanFormat, DateFormat)
+}
+"""What model files have of columns, by name."""
 
 
 def column_label(name: str | None, place: int) -> str:
@@ -186,12 +160,6 @@ def column_label(name: str | None, place: int) -> str:
 
 def _words(kind: type[StrEnum]) -> list[str]:
     return [each.value for each in kind]
-
-
-def _read_notice(content: Any) -> Notice:
-    if not isinstance(content, list) or len(content) != 3 or not all(isinstance(each, str) for each in content):
-        raise type_error("notices", "be lists of a code, a text and a hint", content)
-    return Notice(NoticeCode(check_choice(content[0], "code", _words(NoticeCode))), content[1], content[2])
 
 
 def _check_categories(labels: Collection[Label], kind: str) -> None:

@@ -1,7 +1,7 @@
 """The target and the weights of rows: class labels and their codes, or the numbers of a regression."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any
@@ -112,22 +112,6 @@ class Labels:
         if places.size and (places.min() < 0 or places.max() >= self.n_classes):
             raise argument_error("codes", f"be from 0 to {self.n_classes - 1}", (int(places.min()), int(places.max())))
         return np.asarray(self.classes[places])
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the classes as what ``json.dumps`` takes; `from_json` gives them back with their types."""
-        return {"values": list(self.values), "dtype": self.dtype}
-
-    @classmethod
-    def from_json(cls, content: dict[str, Any]) -> "Labels":
-        """Return the classes that `to_json` wrote; unknown or missing entries and wrong types are refused."""
-        known = [field.name for field in fields(cls)]
-        if not isinstance(content, dict):
-            raise type_error("content", "be a dict as Labels.to_json returns it", content)
-        if set(content) != set(known):
-            raise argument_error("content", f"have the entries {listed(known)}", listed(content))
-        if not isinstance(content["values"], list):
-            raise type_error("values", "be a list", content["values"])
-        return cls(tuple(content["values"]), content["dtype"])
 
 
 def check_target(y: Any) -> npt.NDArray[np.float64]:

@@ -3,26 +3,28 @@
 Every value of a file is checked before it is used, because the compiled loops of the sums do not check bounds.
 """
 
-import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, final
 
 import numpy as np
-import numpy.typing as npt
 
-import knotwork
-from knotwork._checks import argument_error, check_choice, check_installed, check_int, listed, type_error
-from knotwork._model_files import damaged, open_model_file, write_model_file
-from knotwork._preparation.columns import Columns
+from knotwork._checks import argument_error, check_choice, check_int
+from knotwork._model_files import (
+    Reader,
+    Writer,
+    check_entries,
+    check_shape,
+    open_model_file,
+    write_model_file,
+)
+from knotwork._preparation.columns import SAVED_COLUMNS, Columns, TableColumn
 from knotwork._preparation.targets import Labels
 from knotwork.additive._fitting import Solution
 from knotwork.additive._models import LEVELS, AdditiveClassifier, AdditiveModel, AdditiveRegressor
 from knotwork.additive._terms import Category, Curve, Space, Surface, Term
 from knotwork.basis import BSpline, FloatArray
-from knotwork.errors import PersistenceError
 
 __all__ = ["SAVED_CLASSES", "load", "save"]
 
@@ -31,40 +33,54 @@ SAVED_CLASSES: dict[str, type[AdditiveModel]] = {
 }
 """The models that files have, by name."""
 
-ENTRIES = ("schema", "version", "class", "parameters", "columns", "labels", "terms", "scales", "units", "smoothing")
+
+@final
+@dataclass(frozen=True, eq=False)
+class SavedTerms:
+    """What a fit has learned, in a file."""
+
+    columns: tuple[TableColumn, ...]
+    labels: Labels | None
+    terms: tuple[Term, ...]
+    solutions: tuple[Solution, ...]
+    importances: FloatArray
+    residuals: FloatArray | None
+
+
+KINDS = SAVED_COLUMNS | {
+    kind.__name__: kind for kind in (SavedTerms, Labels, Solution, Space, BSpline, Curve, Category, Surface)
+}
+"""The values of which files consist, by name."""
+
 LARGEST_TRANSFORM = 10_000_000
 """Entries of the transform of a surface at most: it is computed from those of its sides."""
-
-SCALARS = (bool, int, float, str)
-HINT = "pickle saves the model without it."
 
 
 def save(model: AdditiveModel, path: str | Path) -> None:
     """Write a fitted model to one file in the safetensors format; see `AdditiveModel.save`."""
-    check_installed("save", "torch", "safetensors", hint=HINT)
-    from safetensors.numpy import save as to_bytes  # noqa: PLC0415 - an installation without extras has none
-
-    arrays: dict[str, npt.NDArray[Any]] = {"importances": model.term_importances_}
-    terms = [_write_term(term, f"term{place}", arrays) for place, term in enumerate(model.terms_)]
-    for place, solution in enumerate(model.solutions_):
-        for name in ("beta", "covariance", "degrees"):
-            arrays[f"fit{place}.{name}"] = getattr(solution, name)
-    if isinstance(model, AdditiveRegressor):
-        arrays["residuals"] = model.residuals_
+    writer = Writer(KINDS)
+    fitted = SavedTerms(
+        tuple(model.columns_),
+        model.labels_ if isinstance(model, AdditiveClassifier) else None,
+        tuple(map(_without_penalties, model.terms_)),
+        tuple(model.solutions_),
+        model.term_importances_,
+        model.residuals_ if isinstance(model, AdditiveRegressor) else None,
+    )
     content = {
-        "version": knotwork.__version__,
         "class": type(model).__name__,
-        "parameters": {name: _write(value, name) for name, value in model.get_params(deep=False).items()},
-        "columns": model.columns_.to_json(),
-        "labels": model.labels_.to_json() if isinstance(model, AdditiveClassifier) else None,
-        "terms": terms,
-        "scales": [float(solution.scale) for solution in model.solutions_],
-        "units": [float(solution.unit) for solution in model.solutions_],
-        "smoothing": [[each.tolist() for each in solution.smoothing] for solution in model.solutions_],
+        "parameters": {name: writer.write(value, name) for name, value in model.get_params(deep=False).items()},
+        "model": writer.write(fitted),
     }
-    arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    n_bytes = sum(array.nbytes for array in arrays.values())
-    write_model_file(path, content, partial(to_bytes, arrays), n_bytes=n_bytes)
+    write_model_file(path, content, writer.arrays)
+
+
+def _without_penalties(term: Term) -> Term:
+    """Return what predictions need of a term; the transform of a surface follows from its sides."""
+    if isinstance(term, Surface):
+        first, second = map(_without_penalties, term.sides)
+        return replace(term, space=Space(np.empty((0, 0)), ()), sides=(first, second))
+    return replace(term, space=Space(term.space.transform, ()))
 
 
 def load(path: str | Path) -> Any:
@@ -87,185 +103,62 @@ def load(path: str | Path) -> Any:
     FileNotFoundError
         If the file does not exist.
     """
-    check_installed("load", "torch", "safetensors", hint=HINT)
-    with open_model_file(path, "numpy") as (content, file):
-        try:
-            return _model(content, _Arrays(file))
-        except (ValueError, TypeError, OverflowError, KeyError, MemoryError) as error:
-            if isinstance(error, PersistenceError):
-                raise
-            raise damaged(path, error) from error
-
-
-def _write(value: Any, name: str) -> Any:
-    """Return a parameter in types of JSON: a mapping is a list of pairs, because keys in JSON can only be text."""
-    if isinstance(value, Mapping):
-        return {"pairs": [[_write(key, name), _write(item, name)] for key, item in value.items()]}
-    if isinstance(value, tuple | list):
-        return {"tuple" if isinstance(value, tuple) else "list": [_write(item, name) for item in value]}
-    value = value.item() if isinstance(value, np.generic) else value
-    if value is not None and type(value) not in SCALARS:
-        raise PersistenceError(f"{name}={value!r} cannot be saved. Set it to a plain value, then save again.")
-    return value
-
-
-def _read(content: Any, name: str) -> Any:
-    """Return a parameter that `_write` wrote."""
-    if not isinstance(content, dict):
-        if content is not None and type(content) not in SCALARS:
-            raise type_error(name, "be a plain value", type(content).__name__)
-        return content
-    ((kind, items),) = content.items()
-    check_choice(kind, name, ("pairs", "tuple", "list"))
-    values = [_read(item, name) for item in _list(items, name)] if kind != "pairs" else []
-    if kind == "pairs":
-        return {_read(key, name): _read(item, name) for key, item in _list(items, name)}
-    return tuple(values) if kind == "tuple" else values
-
-
-def _list(content: Any, name: str) -> list[Any]:
-    if not isinstance(content, list):
-        raise type_error(name, "be a list", type(content).__name__)
-    return content
-
-
-def _write_term(term: Term, prefix: str, arrays: dict[str, npt.NDArray[Any]]) -> dict[str, Any]:
-    """Return a term without its arrays, which are added to `arrays`."""
-    if isinstance(term, Surface):
-        sides = [_write_term(side, f"{prefix}.side{place}", arrays) for place, side in enumerate(term.sides)]
-        return {"kind": "surface", "sides": sides}
-    assert isinstance(term, Curve | Category)
-    arrays[f"{prefix}.transform"] = term.space.transform
-    content = {"name": _write(term.name, "name"), "place": term.place}
-    if isinstance(term, Category):
-        arrays[f"{prefix}.groups"] = term.groups
-        return {"kind": "category", **content}
-    arrays[f"{prefix}.knots"] = term.basis.knots
-    return {"kind": "curve", **content, "degree": term.basis.degree, "domain": [*term.basis.domain]}
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class _Arrays:
-    """The arrays of an open file of safetensors, whose package has no types."""
-
-    file: Any
-
-    def read(self, name: str, shape: tuple[int | None, ...], dtype: str = "F64") -> npt.NDArray[Any]:
-        """Return an array of a shape, of which None may be any length, and of a type, finite."""
-        if name not in self.file.keys():  # noqa: SIM118 - the file is no mapping
-            raise argument_error("tensors", f"include {name!r}", "others")
-        header = self.file.get_slice(name)
-        given = tuple(header.get_shape())
-        if header.get_dtype() != dtype:
-            raise argument_error(name, f"be of type {dtype}", header.get_dtype())
-        if len(given) != len(shape) or any(n not in (None, length) for n, length in zip(shape, given, strict=True)):
-            raise argument_error(name, f"be of shape {shape}", given)
-        array: npt.NDArray[Any] = self.file.get_tensor(name)
-        if not np.isfinite(array).all():
-            raise argument_error(name, "be finite", given)
-        return array
-
-
-def _model(content: dict[str, Any], arrays: _Arrays) -> AdditiveModel:
-    if set(content) != set(ENTRIES):
-        raise argument_error("content", f"have the entries {listed(ENTRIES)}", listed(content))
-    kind = SAVED_CLASSES[check_choice(content["class"], "class", SAVED_CLASSES)]
-    known = kind._get_param_names()
-    if not isinstance(content["parameters"], dict) or set(content["parameters"]) != set(known):
-        raise argument_error("parameters", f"be {listed(known)}", listed(content["parameters"]))
-    model = kind(**{name: _read(content["parameters"][name], name) for name in known})
-    model.columns_ = Columns.from_json(content["columns"])
-    model._set_names()
-    n_fits = 1
-    if isinstance(model, AdditiveClassifier):
-        model.labels_ = Labels.from_json(content["labels"])
-        n_fits = model.labels_.n_classes if model.labels_.n_classes > 2 else 1
-    elif isinstance(model, AdditiveRegressor):
-        model.residuals_ = arrays.read("residuals", LEVELS.shape)
-    model.terms_ = [
-        _term(term, f"term{place}", arrays, model.columns_)
-        for place, term in enumerate(_list(content["terms"], "terms"))
-    ]
-    model.term_importances_ = arrays.read("importances", (len(model.terms_),))
-    for name in ("scales", "units", "smoothing"):
-        if len(_list(content[name], name)) != n_fits:
-            raise argument_error(name, f"be {n_fits}, one for each fit", len(content[name]))
-    model.solutions_ = [_solution(content, place, arrays, model.terms_) for place in range(n_fits)]
+    with open_model_file(path) as file:
+        content, reader = file.content, Reader(KINDS, file)
+        kind = SAVED_CLASSES[check_choice(content["class"], "class", SAVED_CLASSES)]
+        check_entries(content["parameters"], "parameters", kind._get_param_names())
+        model = kind(**{name: reader.read(each, Any, name) for name, each in content["parameters"].items()})
+        _set_fitted(model, reader.read(content["model"], SavedTerms))
+        file.check_arrays()
     return model
 
 
-def _solution(content: dict[str, Any], place: int, arrays: _Arrays, terms: list[Term]) -> Solution:
-    size = 1 + sum(term.width for term in terms)
-    smoothing = [
-        np.array([_number(each, "smoothing") for each in _list(strengths, "smoothing")])
-        for strengths in _list(content["smoothing"][place], "smoothing")
-    ]
-    return Solution(
-        arrays.read(f"fit{place}.beta", (size,)),
-        arrays.read(f"fit{place}.covariance", (size, size)),
-        arrays.read(f"fit{place}.degrees", (len(terms),)),
-        smoothing,
-        _number(content["scales"][place], "scales"),
-        _number(content["units"][place], "units"),
-    )
+def _set_fitted(model: AdditiveModel, saved: SavedTerms) -> None:
+    """Give a model what its fit has learned, after a check that all parts suit each other."""
+    model.columns_, labels, residuals = Columns(saved.columns), saved.labels, saved.residuals
+    model._set_names()
+    model.terms_ = [_checked(term, model.columns_) for term in saved.terms]
+    model.solutions_, model.term_importances_ = list(saved.solutions), saved.importances
+    n_fits = 1 if labels is None or labels.n_classes <= 2 else labels.n_classes
+    if len(saved.solutions) != n_fits:
+        raise argument_error("solutions", f"be {n_fits}, one for each fit", len(saved.solutions))
+    if isinstance(model, AdditiveClassifier) and labels is not None:
+        model.labels_ = labels
+    elif isinstance(model, AdditiveRegressor) and residuals is not None and labels is None:
+        model.residuals_ = residuals
+        check_shape("residuals", residuals.shape, LEVELS.shape)
+    else:
+        raise argument_error("labels", "be those of the class", type(model).__name__)
+    n_terms, size = len(model.terms_), 1 + sum(term.width for term in model.terms_)
+    check_shape("importances", saved.importances.shape, (n_terms,))
+    for solution in saved.solutions:
+        for name, shape in {"beta": (size,), "covariance": (size, size), "degrees": (n_terms,)}.items():
+            check_shape(name, getattr(solution, name).shape, shape)
+        if min(solution.scale, solution.unit, *(each.min(initial=0.0) for each in solution.smoothing)) < 0.0:
+            raise argument_error("scale, unit and smoothing", "be at least 0", (solution.scale, solution.unit))
 
 
-def _number(value: Any, name: str) -> float:
-    if type(value) not in (int, float) or not math.isfinite(value) or value < 0.0:
-        raise type_error(name, "be a number of at least 0", value)
-    return float(value)
-
-
-def _term(content: Any, prefix: str, arrays: _Arrays, columns: Columns) -> Term:
-    if not isinstance(content, dict):
-        raise type_error("terms", "be dicts", type(content).__name__)
-    kind = check_choice(content.get("kind"), "kind", (*TERMS, "surface"))
-    if kind != "surface":
-        return TERMS[kind](content, prefix, arrays, columns)
-    first, second = (
-        _term(side, f"{prefix}.side{place}", arrays, columns)
-        for place, side in enumerate(_list(content["sides"], "sides"))
-    )
-    if isinstance(first, Surface) or isinstance(second, Surface):
-        raise argument_error("sides", "be curves or categories", kind)
-    if first.space.transform.size * second.space.transform.size > LARGEST_TRANSFORM:
-        raise argument_error("sides", "be of moderate size", first.space.transform.shape)
-    return Surface.from_sides(first, second)
-
-
-def _name(content: dict[str, Any], known: list[Any]) -> tuple[Any, int]:
-    """Return name and place of a column, which must agree with the columns of the table."""
-    place = check_int(content["place"], "place", minimum=0)
-    name = _read(content["name"], "name")
-    if place >= len(known) or known[place] != name:
-        raise argument_error("name", "be that of a column", name)
-    return name, place
-
-
-def _transform(prefix: str, arrays: _Arrays, n_functions: int) -> Space:
-    # Penalties are needed in a fit only.
-    transform: FloatArray = arrays.read(f"{prefix}.transform", (n_functions, None))
-    return Space(transform, ())
-
-
-def _curve(content: dict[str, Any], prefix: str, arrays: _Arrays, columns: Columns) -> Term:
-    name, place = _name(content, columns.numerical_names)
-    degree = check_int(content["degree"], "degree", minimum=1)
-    if degree > 3:
-        raise argument_error("degree", "be at most 3", degree)
-    basis = BSpline(arrays.read(f"{prefix}.knots", (None,)), degree=degree, domain=content["domain"])
-    return Curve(name, _transform(prefix, arrays, basis.size + 1), place, basis)
-
-
-def _category(content: dict[str, Any], prefix: str, arrays: _Arrays, columns: Columns) -> Term:
-    name, place = _name(content, list(columns.categorical))
-    groups = arrays.read(f"{prefix}.groups", (columns.cardinalities[place],), "I32")
-    space = _transform(prefix, arrays, int(groups.max(initial=-1)) + 1)
-    if groups.min(initial=0) < -1:
-        raise argument_error("groups", "be at least -1", int(groups.min()))
-    return Category(name, space, place, groups)
-
-
-TERMS: dict[str, Callable[[dict[str, Any], str, _Arrays, Columns], Term]] = {"curve": _curve, "category": _category}
-"""How the terms of one column are read."""
+def _checked(term: Term, columns: Columns) -> Term:
+    """Return a term whose functions are in bounds, a surface with its transform."""
+    if isinstance(term, Surface):
+        if any(isinstance(side, Surface) for side in term.sides):
+            raise argument_error("sides", "be curves or categories", term.label)
+        first, second = (_checked(side, columns) for side in term.sides)
+        if first.space.transform.size * second.space.transform.size > LARGEST_TRANSFORM:
+            raise argument_error("sides", "be of moderate size", first.space.transform.shape)
+        return Surface.from_sides(first, second)
+    assert isinstance(term, Curve | Category)
+    names: Sequence[Any] = columns.numerical_names if isinstance(term, Curve) else list(columns.categorical)
+    if check_int(term.place, "place", minimum=0) >= len(names) or names[term.place] != term.name:
+        raise argument_error("name", "be that of a column", term.name)
+    if isinstance(term, Curve):
+        n_functions = term.basis.size + 1
+        if not 1 <= term.basis.degree <= 3:
+            raise argument_error("degree", "be from 1 to 3", term.basis.degree)
+    else:
+        n_functions = int(term.groups.max(initial=-1)) + 1
+        check_shape("groups", term.groups.shape, (columns.cardinalities[term.place],))
+        if term.groups.min(initial=0) < -1:
+            raise argument_error("groups", "be at least -1", int(term.groups.min()))
+    check_shape("transform", term.space.transform.shape, (n_functions, None))
+    return term

@@ -42,7 +42,7 @@ class ColumnConfig:
     ('zip_code',)
     """
 
-    categorical: Iterable[Any] | None = None
+    categorical: Iterable[str | int] | None = None
     categories: str = "embedding"
     missing: str = "zeros"
     dates: str = "features"

@@ -1,34 +1,37 @@
 """Saving a fitted estimator to one file, and loading it: tensors and JSON, no code.
 
 Every value of a file is checked before it is used. The sizes that it declares are compared with the size of the file
-itself (`Capacity`), so that a file that declares huge networks is refused before it takes memory.
+itself, so that a file that declares huge networks is refused before it takes memory.
 """
 
-import math
 import sys
-import zlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, fields, replace
-from functools import partial
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from numbers import Integral, Number
 from pathlib import Path
-from typing import Any
+from typing import Any, Self, final, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from safetensors import SafetensorError
-from safetensors.torch import save as to_bytes
-from torch import Tensor
+import safetensors  # noqa: F401 - that it is missing is noticed here, not after a fit
 
-import knotwork
-from knotwork._checks import argument_error, check_bool, check_choice, check_int, listed, type_error
-from knotwork._model_files import damaged, open_model_file, write_model_file
-from knotwork._preparation.columns import Columns
+from knotwork._checks import argument_error, check_choice, check_int, type_error
+from knotwork._kernels.encoding import StackPart
+from knotwork._model_files import (
+    MOST_TENSORS,
+    SCALARS,
+    ModelFile,
+    Reader,
+    Writer,
+    check_entries,
+    check_shape,
+    open_model_file,
+    write_model_file,
+)
+from knotwork._preparation.columns import SAVED_COLUMNS, Columns, TableColumn
 from knotwork._preparation.members import N_FLAGS
 from knotwork._preparation.targets import Labels
-from knotwork._preparation.validation import check_validation
-from knotwork.encoders import METHOD_TABLE, Encoding
+from knotwork.encoders import METHOD_TABLE, Embedding, Encoding, FeatureChoice
 from knotwork.errors import PersistenceError
 from knotwork.estimators._base import TabularEstimator
 from knotwork.estimators._combination import Residuals
@@ -37,35 +40,27 @@ from knotwork.estimators._estimators import TabularClassifier, TabularRegressor
 from knotwork.estimators._model import FittedModel
 from knotwork.estimators._saved_networks import (
     MOST_LAYERS,
-    MOST_TENSORS,
-    Capacity,
     NetworkShape,
-    TensorFile,
-    backbone_from_json,
-    backbone_to_json,
-    check_entries,
-    check_list,
-    interactions_from_json,
-    interactions_to_json,
-    piece_from_json,
-    piece_tensors,
-    piece_to_json,
-    read_tensor,
+    SavedPiece,
+    check_layers,
+    network_arrays,
 )
 from knotwork.estimators._tasks import Calibration, Classification, Regression, Task
-from knotwork.nn import BACKBONES
+from knotwork.nn import BACKBONES, InteractionConfig, StackLayout
 from knotwork.training import (
     CATEGORIES,
     METRICS,
+    OBJECTIVES,
     History,
     Objective,
     Trained,
     TrainingConfig,
-    objective_from_json,
     resolve_device,
 )
 
 __all__ = ["load", "save"]
+
+Floats = npt.NDArray[np.float64]
 
 CLASSES: dict[str, type[Any]] = {kind.__name__: kind for kind in (TabularRegressor, TabularClassifier)}
 """The estimators that files have, by name."""
@@ -73,16 +68,8 @@ CLASSES: dict[str, type[Any]] = {kind.__name__: kind for kind in (TabularRegress
 UNSAVED = ("device",)
 """Parameters that are not in a file."""
 
-ENTRIES = (
-    "schema", "version", "class", "parameters", "columns", "labels", "encodings", "weights", "candidates", "score",
-    "feature_choices", "indicated", "task", "target_name", "objective", "n_targets", "residuals", "temperature",
-    "calibration", "config", "categories", "pieces", "histories", "interrupted", "has_importances", "checksum",
-)  # fmt: skip
 CANDIDATE = ("method", "size", "backbone", "score", "metric", "seconds", "weight")
 """The entries of a candidate."""
-
-GROUP = ("probability", "frequency", "rows")
-"""The entries of a group of rows in `TabularClassifier.calibration_`."""
 
 MOST_SPECS = 10_000
 MOST_PIECES = 250
@@ -91,7 +78,71 @@ MOST_PIECES = 250
 MOST_SHUFFLED = 500
 """Columns up to which importances are computed for the file: the time grows with the square of their number."""
 
-SCALARS = (bool, int, float, str)
+
+@final
+@dataclass(frozen=True, eq=False)
+class SavedEstimator:
+    """A `FittedModel` in a file, without the tensors of networks and the courses of training."""
+
+    task: Task
+    columns: tuple[TableColumn, ...]
+    indicated: tuple[int, ...]
+    target_name: str | None
+    n_targets: int | None
+    config: TrainingConfig
+    encodings: tuple[tuple[str, ...], ...]
+    weights: Floats
+    calibration: Calibration
+    candidates: tuple[dict[str, Any], ...]
+    choices: tuple[FeatureChoice, ...]
+    score: float | None
+    importances: Floats | None
+    categories: str
+    pieces: tuple[SavedPiece, ...]
+    units: Floats
+    best_epochs: tuple[int, ...]
+    seconds: tuple[float, ...]
+    interrupted: bool
+
+    @classmethod
+    def from_model(cls, model: FittedModel) -> Self:
+        """Return what is saved of a model; JSON has no NaN."""
+        trained, task = model.trained, model.task
+        return cls(
+            task=replace(task, by_class=None) if isinstance(task, Classification) else task,
+            columns=tuple(model.columns),
+            indicated=model.indicated,
+            target_name=model.target_name,
+            n_targets=None if isinstance(task, Classification) else model.n_targets,
+            config=model.config,
+            encodings=tuple(tuple(each.values()) for each in model.encodings),
+            weights=model.weights,
+            calibration=model.calibration,
+            candidates=tuple({**each, "score": _known(each["score"])} for each in model.candidates),
+            choices=tuple(FeatureChoice(**each) for each in model.choices),
+            score=_known(model.score),
+            importances=model.importances if model.can_tell_importances(MOST_SHUFFLED) else None,
+            categories=trained.pieces[0].network.categories,
+            pieces=tuple(map(SavedPiece.from_piece, trained.pieces)),
+            units=np.asarray(trained.units, dtype=np.float64),
+            best_epochs=tuple(history.best_epoch for history in trained.histories),
+            seconds=tuple(history.seconds for history in trained.histories),
+            interrupted=trained.interrupted,
+        )
+
+
+KINDS = SAVED_COLUMNS | {
+    kind.__name__: kind
+    for kind in (
+        ColumnConfig, ValidationConfig, TrainingConfig, InteractionConfig, SavedEstimator, Regression, Classification,
+        Labels, Calibration, Residuals, FeatureChoice, SavedPiece, StackLayout, StackPart, Embedding,
+    )
+}  # fmt: skip
+"""The values of which files consist, besides backbones and objectives, by name."""
+
+
+def _known(score: float) -> float | None:
+    return float(score) if np.isfinite(score) else None
 
 
 def save(estimator: TabularEstimator, path: str | Path) -> None:
@@ -111,17 +162,39 @@ def save(estimator: TabularEstimator, path: str | Path) -> None:
     """
     if type(estimator) not in CLASSES.values():
         raise type_error("estimator", "be a TabularRegressor or a TabularClassifier", estimator)
-    model = estimator._model
-    tensors = _tensors(model)
-    content = _content(estimator, tensors)
-    _check_layers(content["pieces"])
-    if len(tensors) > MOST_TENSORS or len(estimator.trained_.pieces) > MOST_PIECES:
+    model, writer = estimator._model, Writer({**KINDS, **BACKBONES, **OBJECTIVES})
+    parameters = {name: each for name, each in estimator.get_params(deep=False).items() if name not in UNSAVED}
+    random, validation = parameters["random_state"], parameters["validation"]
+    parameters["random_state"] = int(random) if isinstance(random, Integral) else None
+    parameters["validation"] = _plain_validation(validation)
+    content = {
+        "class": type(estimator).__name__,
+        "parameters": {name: writer.write(each, name) for name, each in parameters.items()},
+        "model": writer.write(SavedEstimator.from_model(model)),
+    }
+    histories, pieces = model.trained.histories, model.trained.pieces
+    for place, history in enumerate(histories):
+        rows = [history.loss, history.score, history.learning_rate]
+        writer.arrays[f"member{place}.history"] = np.array(rows, dtype=np.float64)
+    arrays = writer.arrays | network_arrays(pieces)
+    for piece in pieces:
+        try:
+            check_layers(vars(piece.backbone), n_layers=MOST_LAYERS, n_elements=sys.maxsize)
+        except ValueError as error:
+            raise PersistenceError(f"The estimator cannot be saved: {error} Fit again with fewer layers.") from error
+    if len(arrays) > MOST_TENSORS or len(pieces) > MOST_PIECES:
         raise PersistenceError(
-            f"The estimator cannot be saved: it has {len(tensors):,} tensors in {len(estimator.trained_.pieces):,} "
-            f"stacks, and a file at most {MOST_TENSORS:,} in {MOST_PIECES:,}. Fit again with fewer members or layers."
+            f"The estimator cannot be saved: it has {len(arrays):,} tensors in {len(pieces):,} stacks, and a file at "
+            f"most {MOST_TENSORS:,} in {MOST_PIECES:,}. Fit again with fewer members or layers."
         )
-    n_bytes = sum(tensor.nbytes for tensor in tensors.values())
-    write_model_file(path, content, partial(to_bytes, tensors), n_bytes=n_bytes)
+    write_model_file(path, content, arrays)
+
+
+def _plain_validation(value: Any) -> Any:
+    """Return which rows are held out; splitters and rows are not saved."""
+    if isinstance(value, ValidationConfig):
+        return replace(value, rows=_plain_validation(value.rows))
+    return value if isinstance(value, str | Number) else None
 
 
 def load(path: str | Path, *, device: Any = "auto") -> Any:
@@ -150,368 +223,156 @@ def load(path: str | Path, *, device: Any = "auto") -> Any:
         If the file does not exist.
     """
     torch_device = resolve_device(device)
-    with open_model_file(path, "pt") as (content, file):
-        if content.get("class") not in list(CLASSES):  # it may be anything, also without a hash
+    with open_model_file(path) as file:
+        if file.content["class"] not in list(CLASSES):  # it may be anything, also without a hash
             from knotwork import additive  # noqa: PLC0415 - networks do not wait for it
 
-            if content.get("class") in list(additive.SAVED_CLASSES):
+            if file.content["class"] in list(additive.SAVED_CLASSES):
                 return additive.load(path)
-        estimator = _estimator(path, content, file)
+        estimator, model = _estimator(file)
     pieces = [
         replace(piece, **{name: getattr(piece, name).to(torch_device) for name in ("network", "shift", "scale")})
-        for piece in estimator.trained_.pieces
+        for piece in model.trained.pieces
     ]
-    model = estimator._model
     estimator.device, estimator._model = device, replace(model, trained=replace(model.trained, pieces=pieces))
     return estimator
 
 
-def _check_layers(pieces: list[dict[str, Any]]) -> None:
-    """Raise an error for a network of more layers than can be loaded."""
-    for piece in pieces:
-        try:
-            backbone_from_json(piece["backbone"], Capacity(MOST_LAYERS, sys.maxsize))
-        except ValueError as error:
-            raise PersistenceError(f"The estimator cannot be saved: {error} Fit again with fewer layers.") from error
+def _estimator(file: ModelFile) -> tuple[TabularEstimator, FittedModel]:
+    """Return an estimator that is not fitted, and its model."""
 
+    def check(kind: type, settings: Mapping[str, Any]) -> None:
+        if kind in BACKBONES.values():
+            check_layers(settings, n_layers=MOST_LAYERS, n_elements=file.n_elements)
 
-def _tensors(model: FittedModel) -> dict[str, Tensor]:
-    """Return all tensors of the file by name."""
-    trained = model.trained
-    tensors = {"units": torch.from_numpy(np.ascontiguousarray(trained.units, dtype=np.float64))}
-    for place, piece in enumerate(trained.pieces):
-        tensors |= piece_tensors(piece, f"piece{place}")
-    for place, history in enumerate(trained.histories):
-        rows = np.array([history.loss, history.score, history.learning_rate], dtype=np.float64)
-        tensors[f"member{place}.history"] = torch.from_numpy(rows)
-    if model.calibration.residuals is not None:
-        tensors["residuals"] = torch.from_numpy(np.ascontiguousarray(model.calibration.residuals.values))
-    if model.can_tell_importances(MOST_SHUFFLED):
-        tensors["importances"] = torch.from_numpy(np.array(model.importances, dtype=np.float64))
-    return tensors
-
-
-def _content(estimator: TabularEstimator, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-    """Return everything but the tensors, in types of JSON."""
-    trained = estimator.trained_
-    return {
-        "version": knotwork.__version__,
-        "class": type(estimator).__name__,
-        "parameters": {
-            name: WRITERS.get(name, _write_plain)(value, name)
-            for name, value in estimator.get_params(deep=False).items()
-            if name not in UNSAVED
-        },
-        "columns": estimator.columns_.to_json(),
-        "target_name": estimator.target_name_,
-        "labels": estimator.labels_.to_json() if isinstance(estimator, TabularClassifier) else None,
-        "encodings": [[*encodings.values()] for encodings in estimator.encoding_],
-        "weights": [float(weight) for weight in estimator.weights_],
-        "candidates": [
-            # JSON has no NaN.
-            {**candidate, "score": None if np.isnan(candidate["score"]) else candidate["score"]}
-            for candidate in estimator.candidates_
-        ],
-        "score": float(estimator.validation_score_) if np.isfinite(estimator.validation_score_) else None,
-        "feature_choices": [
-            {name: value for name, value in choice.items() if name != "column"}
-            for choice in estimator.encoding_choices_
-        ],
-        "indicated": [int(index) for index in estimator._model.indicated],
-        "task": trained.objective.task,
-        "objective": trained.objective.to_json(),
-        **_calibration_content(estimator._model),
-        "config": _write_training(estimator._model.config, "training"),
-        "categories": trained.pieces[0].network.categories,
-        "pieces": [piece_to_json(piece) for piece in trained.pieces],
-        "histories": [
-            {"best_epoch": int(history.best_epoch), "seconds": float(history.seconds)} for history in trained.histories
-        ],
-        "interrupted": bool(trained.interrupted),
-        "has_importances": "importances" in tensors,
-        "checksum": _checksum(tensors),
-    }
-
-
-def _calibration_content(model: FittedModel) -> dict[str, Any]:
-    """Return what was learned from rows that were held out, without tensors, and the number of targets."""
-    if not isinstance(model.task, Classification):
-        kept = model.calibration.residuals
-        residuals = None if kept is None else {"ends": [*kept.ends], "floor": kept.floor.tolist()}
-        return {"n_targets": model.n_targets, "residuals": residuals, "temperature": None, "calibration": None}
-    learned = {"temperature": model.calibration.temperature, "calibration": list(model.calibration.groups)}
-    return {"n_targets": None, "residuals": None, **learned}
-
-
-def _checksum(tensors: Mapping[str, Tensor]) -> int:
-    """Return a checksum of all tensors; it protects against accidents, not against attacks."""
-    total = 0
-    for name in sorted(tensors):
-        total = zlib.crc32(_as_bytes(tensors[name]), zlib.crc32(name.encode(), total))
-    return total
-
-
-def _as_bytes(tensor: Tensor) -> npt.NDArray[np.uint8]:
-    """Return the bytes of a tensor, which is not copied."""
-    flat: npt.NDArray[Any] = tensor.contiguous().view(-1).numpy()
-    return flat.view(np.uint8)
-
-
-def _refuse(name: str, value: Any) -> PersistenceError:
-    return PersistenceError(
-        f"{name}={value!r} cannot be saved. Set it to a plain value with set_params, then save again."
-    )
-
-
-def _write_plain(value: Any, name: str) -> Any:
-    """Return None or a scalar, those of NumPy as one of Python."""
-    value = value.item() if isinstance(value, np.generic) else value
-    if value is not None and type(value) not in SCALARS:
-        raise _refuse(name, value)
-    return value
-
-
-def _write_nested(value: Any, name: str) -> Any:
-    return [_write_nested(item, name) for item in value] if isinstance(value, tuple) else _write_plain(value, name)
-
-
-def _write_training(value: Any, name: str) -> Any:
-    if value is None:
-        return None
-    if not isinstance(value, TrainingConfig):
-        raise _refuse(name, value)
-    return {field: _write_nested(setting, field) for field, setting in asdict(value).items()}
-
-
-def _write_backbone(value: Any, name: str) -> Any:
-    if isinstance(value, str):
-        return value
-    if type(value) not in BACKBONES.values():
-        raise _refuse(name, value)
-    return backbone_to_json(value)
-
-
-def _write_objective(value: Any, name: str) -> Any:
-    if isinstance(value, str):
-        return value
-    if not isinstance(value, Objective):
-        raise PersistenceError(
-            f"{name}={value!r} cannot be saved, because model files contain no code. Use pickle, or fit with a named "
-            "objective."
-        )
-    return value.to_json()
-
-
-def _write_encoding(value: Any, name: str) -> Any:
-    """Return a method, a list of them, or a mapping as a list of pairs: keys in JSON can only be text."""
-    if isinstance(value, Mapping):
-        return [[_write_plain(key, name), _write_plain(item, name)] for key, item in value.items()]
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return {"methods": [_write_plain(each, name) for each in value]}
-    return _write_plain(value, name)
-
-
-def _write_columns(value: ColumnConfig | None, name: str) -> Any:
-    if value is None:
-        return None
-    if not isinstance(value, ColumnConfig):
-        raise _refuse(name, value)
-    labels = None if value.categorical is None else [_write_plain(each, "categorical") for each in value.categorical]
-    return {**asdict(value), "categorical": labels}
-
-
-def _write_validation(value: Any, name: str) -> Any:
-    """Return which rows are held out; splitters and rows are not saved."""
-    if isinstance(value, ValidationConfig):
-        return {"rows": _write_validation(value.rows, name), "share": float(value.share), "refit": value.refit}
-    return _write_plain(value, name) if isinstance(value, str | Number) else None
-
-
-WRITERS: dict[str, Callable[[Any, str], Any]] = {
-    "objective": _write_objective,
-    "encoding": _write_encoding,
-    "columns": _write_columns,
-    "training": _write_training,
-    "interactions": interactions_to_json,
-    "backbone": _write_backbone,
-    "random_state": lambda value, _: int(value) if isinstance(value, Integral) else None,
-    "validation": _write_validation,
-}
-"""Parameters of the estimators that are not written as plain values."""
-
-
-def _estimator(path: str | Path, content: dict[str, Any], file: Any) -> Any:
-    """Return the estimator; everything wrong with the content raises one kind of error."""
-    try:
-        return _checked_estimator(content, TensorFile(file))
-    except SafetensorError:
-        raise
-    except (ValueError, TypeError, OverflowError, RuntimeError, MemoryError) as error:
-        raise damaged(path, error) from error
-
-
-def _checked_estimator(content: dict[str, Any], file: TensorFile) -> Any:
-    check_entries(content, "content", ENTRIES)
+    content, reader = file.content, Reader({**KINDS, **BACKBONES, **OBJECTIVES}, file, check)
     kind = CLASSES[check_choice(content["class"], "class", CLASSES)]
-    estimator = kind(**_parameters(content["parameters"], kind._get_param_names(), file.capacity))
-    columns, task = Columns.from_json(content["columns"]), check_choice(content["task"], "task", (kind._task,))
-    objective = _read_objective(content["objective"], task)
-    goal: Task
-    if task == Classification.name:
-        goal = Classification(objective, Labels.from_json(content["labels"]))
-    elif content["labels"] is None:
-        goal = Regression(objective)
-    else:
-        raise argument_error("labels", "be None for a regressor", content["labels"])
-    names, config = columns.numerical_names, _config(content["config"])
-    indicated = _indicated(content["indicated"], len(names))
-    config.metric_for(objective)
-    n_targets = _integer(content["n_targets"], "n_targets", minimum=2)
-    shape = NetworkShape(
-        len(names),
-        (*columns.cardinalities, *[N_FLAGS] * len(indicated)),
-        check_choice(content["categories"], "categories", CATEGORIES),
-        task,
-        max(goal.n_classes, 2) if isinstance(goal, Classification) else (n_targets or 1) * objective.n_outputs,
-        n_targets,
-    )
-    trained = _trained(content, file, shape, objective=objective)
-    for piece in trained.pieces:
-        piece.network.reproducible = config.reproducible
-    n_members, score, name = len(trained.histories), content["score"], content["target_name"]
-    importances = None
-    if check_bool(content["has_importances"], "has_importances"):
-        importances = read_tensor(file, "importances", (len(columns),), torch.float64).numpy()
-    metric = objective.metric.name
-    estimator._model = FittedModel(
-        task=goal,
+    estimator = kind(**_parameters(content["parameters"], reader))
+    saved = reader.read(content["model"], SavedEstimator)
+    if saved.task.name != kind._task:
+        raise argument_error("task", f"be {kind._task}", saved.task.name)
+    model = _model(saved, file)
+    file.check_arrays()
+    return estimator, model
+
+
+def _parameters(content: Any, reader: Reader) -> dict[str, Any]:
+    """Return the parameters of an estimator without those that are not saved."""
+    known = [name for name in TabularEstimator._get_param_names() if name not in UNSAVED]
+    check_entries(content, "parameters", known)
+    hints = get_type_hints(TabularEstimator.__init__)
+    hints |= {"objective": str | Objective, "random_state": int | None}
+    values = {name: reader.read(content[name], hints[name], name) for name in known}
+    for name in ("time_limit", "n_members", "random_state"):
+        if (values[name] or 0) < 0:
+            raise argument_error(name, "be at least 0", values[name])
+    if isinstance(values["backbone"], str):
+        check_choice(values["backbone"], "backbone", ("auto", *BACKBONES))
+    rows = ValidationConfig.from_value(values["validation"]).rows
+    if rows is not None and type(rows) not in SCALARS:
+        raise type_error("validation", "be a word or a number", type(rows).__name__)
+    if values["interactions"] is not None:
+        InteractionConfig.from_value(values["interactions"])
+    return values
+
+
+def _model(saved: SavedEstimator, file: ModelFile) -> FittedModel:
+    """Return a fitted model, after a check that all parts suit each other."""
+    columns, task, n_members = Columns(saved.columns), saved.task, len(saved.best_epochs)
+    names, objective = columns.numerical_names, task.objective
+    _check_task(saved)
+    saved.config.metric_for(objective)
+    if sorted(set(saved.indicated)) != [*saved.indicated] or not {*saved.indicated} <= {*range(len(names))}:
+        raise argument_error("indicated", f"increase and be smaller than {len(names)}", saved.indicated)
+    trained = _trained(saved, file, columns)
+    if saved.importances is not None:
+        check_shape("importances", saved.importances.shape, (len(columns),))
+    check_shape("weights", saved.weights.shape, (n_members,))
+    if (saved.weights < 0.0).any() or abs(saved.weights.sum() - 1.0) > 1e-9:
+        raise argument_error("weights", "be at least 0 and add up to one", saved.weights.tolist()[:5])
+    if [choice.column for choice in saved.choices] not in ([], names):
+        raise argument_error("choices", f"be empty, or one for each of {len(names)} columns", len(saved.choices))
+    for candidate in saved.candidates:
+        _check_candidate(candidate, objective.metric.name)
+    return FittedModel(
+        task=task,
         columns=columns,
-        indicated=tuple(indicated),
+        indicated=saved.indicated,
         trained=trained,
-        weights=_weights(content["weights"], n_members),
-        encodings=_encodings(content["encodings"], names, n_members),
-        config=config,
-        calibration=_calibration(content, file, goal, n_targets or 1),
-        candidates=[_candidate(each, metric) for each in check_list(content["candidates"], "candidates")],
-        choices=_choices(content["feature_choices"], names),
-        score=np.nan if score is None else _number(score, "score"),
-        target_name=None if name is None else _text(name, "target_name"),
-        known_importances=importances,
+        weights=saved.weights,
+        encodings=_encodings(saved.encodings, names, n_members),
+        config=saved.config,
+        calibration=saved.calibration,
+        candidates=[{**each, "score": np.nan if each["score"] is None else each["score"]} for each in saved.candidates],
+        choices=[asdict(choice) for choice in saved.choices],
+        score=np.nan if saved.score is None else saved.score,
+        target_name=saved.target_name,
+        known_importances=saved.importances,
     )
-    return estimator
 
 
-def _calibration(content: dict[str, Any], file: TensorFile, task: Task, n_targets: int) -> Calibration:
-    """Return what was learned from rows that were held out."""
-    residuals = content["residuals"]
-    if not isinstance(task, Classification):
-        return Calibration(None if residuals is None else _residuals(residuals, file, n_targets))
-    if residuals is not None:
-        raise argument_error("residuals", "be None for a classifier", type(residuals).__name__)
-    groups = tuple(_group(group) for group in check_list(content["calibration"], "calibration"))
-    return Calibration(temperature=_number(content["temperature"], "temperature", minimum=1e-3), groups=groups)
+def _check_task(saved: SavedEstimator) -> None:
+    """Check the objective, and what was learned from rows that were held out."""
+    task, residuals, groups = saved.task, saved.calibration.residuals, saved.calibration.groups
+    if task.objective.task != task.name:
+        raise argument_error("objective", f"be one for {task.name}", task.objective.name)
+    if isinstance(task, Classification) and (task.labels is None or residuals is not None or saved.n_targets):
+        raise argument_error("task", "have labels, and neither residuals nor numbers", task.name)
+    check_int(2 if saved.n_targets is None else saved.n_targets, "n_targets", minimum=2)
+    if saved.calibration.temperature < 1e-3:
+        raise argument_error("temperature", "be a number of at least 0.001", saved.calibration.temperature)
+    for group in groups:
+        check_entries(group, "calibration", ("probability", "frequency", "rows"))
+        if min(group.values()) < 0.0 or check_int(group["rows"], "rows", minimum=1) < 1:
+            raise argument_error("calibration", "be at least 0", group)
+    if residuals is None:
+        return
+    (low, high), n_targets = residuals.ends, saved.n_targets or 1
+    check_shape("values", residuals.values.shape, (n_targets, None))
+    check_shape("floor", residuals.floor.shape, (n_targets,))
+    if not 0.0 < low <= high < 1.0 or not residuals.values.size or (residuals.floor < 0.0).any():
+        raise argument_error("residuals", "have two ends between 0 and 1, and a floor for each target", residuals.ends)
+    if (np.diff(residuals.values, axis=1) < 0.0).any():
+        raise argument_error("residuals", "increase", residuals.values.shape)
 
 
-def _choices(content: Any, names: list[Any]) -> list[dict[str, Any]]:
-    """Return the encodings that were chosen for each column; there are none if the user has named them."""
-    if check_list(content, "feature_choices") and len(content) != len(names):
-        raise argument_error("feature_choices", f"be empty, or one for each of {len(names)} columns", len(content))
-    choices = []
-    for column, choice in zip(names, content, strict=False):  # the list may be empty
-        check_entries(choice, "choice", ("encoding", "losses", "reason"))
-        encoding, reason = (_text(choice[name], name) for name in ("encoding", "reason"))
-        if not isinstance(choice["losses"], dict):
-            raise type_error("losses", "be a dict", choice["losses"])
-        losses = {_text(name, "losses"): _number(loss, "losses") for name, loss in choice["losses"].items()}
-        choices.append({"column": column, "encoding": encoding, "losses": losses, "reason": reason})
-    return choices
+def _trained(saved: SavedEstimator, file: ModelFile, columns: Columns) -> Trained:
+    task, n_numerical = saved.task, len(columns.numerical_names)
+    if len(saved.pieces) > MOST_PIECES:
+        raise argument_error("pieces", f"be at most {MOST_PIECES}", len(saved.pieces))
+    places = sorted(place for piece in saved.pieces for place in piece.places)
+    n_members = len(saved.best_epochs)
+    if not places or places != list(range(n_members)) or len(saved.seconds) != n_members:
+        raise argument_error("places", f"name each of {n_members} members once", places[:5])
+    shape = NetworkShape(
+        n_numerical,
+        (*columns.cardinalities, *[N_FLAGS] * len(saved.indicated)),
+        check_choice(saved.categories, "categories", CATEGORIES),
+        task.name,
+        max(task.n_classes, 2) if task.n_classes else (saved.n_targets or 1) * task.objective.n_outputs,
+        saved.n_targets,
+    )
+    pieces = [piece.restored(file, f"pieces{place}", shape) for place, piece in enumerate(saved.pieces)]
+    for piece in pieces:
+        piece.network.reproducible = saved.config.reproducible
+    histories = []
+    for place, (best, seconds) in enumerate(zip(saved.best_epochs, saved.seconds, strict=True)):
+        loss, score, rate = file.array(f"member{place}.history", (3, None), "float64", is_finite=False)
+        if not 0 <= best <= len(loss) or seconds < 0.0:
+            raise argument_error("best_epochs", f"be at most {len(loss)}, the number of epochs", best)
+        histories.append(History(loss, score, rate, best, seconds))
+    check_shape("units", saved.units.shape, (2, n_numerical))
+    if (saved.units[1] <= 0.0).any():
+        raise argument_error("units", "be larger than 0", float(saved.units[1].min()))
+    return Trained(pieces, histories, saved.units, task.objective, saved.interrupted)
 
 
-def _group(content: Any) -> dict[str, Any]:
-    check_entries(content, "calibration", GROUP)
-    shares = {name: _number(content[name], name, minimum=0.0) for name in GROUP[:2]}
-    return {**shares, "rows": check_int(content["rows"], "rows", minimum=1)}
-
-
-def _residuals(content: Any, file: TensorFile, n_targets: int) -> Residuals:
-    check_entries(content, "residuals", ("ends", "floor"))
-    ends = [_number(end, "ends", minimum=0.0) for end in check_list(content["ends"], "ends")]
-    floor = np.array([_number(each, "floor", minimum=0.0) for each in check_list(content["floor"], "floor")])
-    values = read_tensor(file, "residuals", (n_targets, None), torch.float64).numpy()
-    if len(ends) != 2 or not 0.0 < ends[0] <= ends[1] < 1.0 or len(floor) != n_targets or not values.shape[1]:
-        raise argument_error("residuals", "have two ends between 0 and 1, and a floor for each target", ends)
-    if (np.diff(values, axis=1) < 0.0).any():
-        raise argument_error("residuals", "increase", values.shape)
-    return Residuals(values, (ends[0], ends[1]), floor)
-
-
-def _read_objective(content: Any, task: str) -> Objective:
-    objective = objective_from_json(content)
-    if objective.task != task:
-        raise argument_error("objective", f"be one for {task}", objective.name)
-    return objective
-
-
-def _indicated(content: Any, n_numerical: int) -> list[int]:
-    indicated = [check_int(index, "indicated", minimum=0) for index in check_list(content, "indicated")]
-    if sorted(set(indicated)) != indicated or (indicated and indicated[-1] >= n_numerical):
-        raise argument_error("indicated", f"increase and be smaller than {n_numerical}", indicated)
-    return indicated
-
-
-def _trained(content: dict[str, Any], file: TensorFile, shape: NetworkShape, *, objective: Objective) -> Trained:
-    if len(check_list(content["pieces"], "pieces")) > MOST_PIECES:
-        raise argument_error("pieces", f"be at most {MOST_PIECES}", len(content["pieces"]))
-    pieces = [
-        piece_from_json(piece, file, f"piece{place}", shape=shape) for place, piece in enumerate(content["pieces"])
-    ]
-    places = sorted(place for piece in pieces for place in piece.places)
-    n_members = len(check_list(content["histories"], "histories"))
-    if not places or places != list(range(n_members)):
-        raise argument_error("places", f"name each of {n_members} members once", listed(places))
-    histories = [
-        _history(history, read_tensor(file, f"member{place}.history", (3, None), torch.float64))
-        for place, history in enumerate(content["histories"])
-    ]
-    units = read_tensor(file, "units", (2, shape.n_numerical), torch.float64).numpy()
-    if (units[1] <= 0.0).any():
-        raise argument_error("units", "be larger than 0", float(units[1].min()))
-    _check_all(content, file, len(pieces), len(histories))
-    return Trained(pieces, histories, units, objective, check_bool(content["interrupted"], "interrupted"))
-
-
-def _history(content: Any, rows: Tensor) -> History:
-    check_entries(content, "history", ("best_epoch", "seconds"))
-    best = check_int(content["best_epoch"], "best_epoch", minimum=0)
-    if best > rows.shape[1]:
-        raise argument_error("best_epoch", f"be at most {rows.shape[1]}, the number of epochs", best)
-    loss, score, rate = rows.numpy()
-    return History(loss, score, rate, best, _number(content["seconds"], "seconds", minimum=0.0))
-
-
-def _check_all(content: dict[str, Any], file: TensorFile, n_pieces: int, n_members: int) -> None:
-    """Check that the file holds no other tensors, and that none was changed by accident."""
-    prefixes = [f"piece{place}." for place in range(n_pieces)]
-    known = {"units", *(f"member{place}.history" for place in range(n_members))}
-    known |= {f"{prefix}{name}" for prefix in prefixes for name in ("shift", "scale")}
-    known |= {"importances"} if content["has_importances"] else set()
-    known |= {"residuals"} if content["residuals"] is not None else set()
-    networks = tuple(f"{prefix}network." for prefix in prefixes)  # compared when each piece is read
-    unknown = [name for name in file.kinds if name not in known and not name.startswith(networks)]
-    if unknown:
-        raise argument_error("tensors", "be those of the estimator", sorted(unknown)[:5])
-    if _checksum({name: file.mapped(name) for name in file.kinds}) != content["checksum"]:
-        raise argument_error("checksum", "agree with the tensors", content["checksum"])
-
-
-def _encodings(content: Any, names: list[Any], n_members: int) -> list[dict[Any, str]]:
+def _encodings(content: tuple[tuple[str, ...], ...], names: list[Any], n_members: int) -> list[dict[Any, str]]:
     """Return the encoding of each numerical column for each member."""
-    if len(check_list(content, "encodings")) != n_members:
-        raise argument_error("encodings", f"have one entry for each of {n_members} members", len(content))
-    for specs in content:
-        if len(check_list(specs, "encodings")) != len(names):
-            raise argument_error("encodings", f"have one entry for each of {len(names)} numerical columns", len(specs))
-    different = {_text(spec, "encodings") for specs in content for spec in specs}
+    if len(content) != n_members or any(len(specs) != len(names) for specs in content):
+        wanted = f"have one entry for each of {n_members} members and {len(names)} numerical columns"
+        raise argument_error("encodings", wanted, len(content))
+    different = {spec for specs in content for spec in specs}
     if len(different) > MOST_SPECS:
         raise argument_error("encodings", f"have at most {MOST_SPECS} different entries", len(different))
     for spec in different:
@@ -519,110 +380,15 @@ def _encodings(content: Any, names: list[Any], n_members: int) -> list[dict[Any,
     return [dict(zip(names, specs, strict=True)) for specs in content]
 
 
-def _weights(content: Any, n_members: int) -> npt.NDArray[np.float64]:
-    if len(check_list(content, "weights")) != n_members:
-        raise argument_error("weights", f"have one entry for each of {n_members} members", len(content))
-    weights = np.array([_number(weight, "weights", minimum=0.0) for weight in content])
-    if abs(weights.sum() - 1.0) > 1e-9:
-        raise argument_error("weights", "add up to one", float(weights.sum()))
-    return weights
-
-
-def _candidate(content: Any, metric: str) -> dict[str, Any]:
+def _check_candidate(content: dict[str, Any], metric: str) -> None:
     check_entries(content, "candidate", CANDIDATE)
-    return {
-        "method": None if content["method"] is None else check_choice(content["method"], "method", METHOD_TABLE),
-        "size": _integer(content["size"], "size", minimum=1),
-        "backbone": check_choice(content["backbone"], "backbone", BACKBONES),
-        "score": np.nan if content["score"] is None else _number(content["score"], "score"),
-        "metric": check_choice(content["metric"], "metric", (*METRICS, metric)),
-        "seconds": _number(content["seconds"], "seconds", minimum=0.0),
-        "weight": _number(content["weight"], "weight", minimum=0.0),
-    }
-
-
-def _parameters(content: Any, names: Any, capacity: Capacity) -> dict[str, Any]:
-    """Return the parameters of an estimator without those that are not saved."""
-    readers = READERS | {"backbone": partial(_read_backbone, capacity=capacity)}
-    known = [name for name in names if name not in UNSAVED]
-    content = check_entries(content, "parameters", known)
-    return {name: readers[name](content[name], name) for name in known}
-
-
-def _config(content: Any) -> TrainingConfig:
-    known = [field.name for field in fields(TrainingConfig)]
-    return TrainingConfig(**check_entries(content, "training", known))
-
-
-def _number(value: Any, name: str, *, minimum: float = -math.inf) -> float:
-    if type(value) not in (int, float) or value < minimum:
-        raise type_error(name, "be a number" if minimum < 0 else f"be a number of at least {minimum:g}", value)
-    return float(value)
-
-
-def _integer(content: Any, name: str, *, minimum: int = 0) -> int | None:
-    return None if content is None else check_int(content, name, minimum=minimum)
-
-
-def _text(value: Any, name: str) -> str:
-    if not isinstance(value, str):
-        raise type_error(name, "be text", value)
-    return value
-
-
-def _read_backbone(content: Any, name: str, *, capacity: Capacity) -> Any:
-    if isinstance(content, str):
-        return check_choice(content, name, ("auto", *BACKBONES))
-    return backbone_from_json(content, capacity)
-
-
-def _read_encoding(content: Any, name: str) -> Any:
-    """Return a method, a list of them, or a dict with that of each column."""
-    if isinstance(content, str):
-        return content
-    if isinstance(content, dict):
-        check_entries(content, name, ("methods",))
-        return [_text(method, name) for method in check_list(content["methods"], name)]
-    methods = {}
-    for pair in check_list(content, name):
-        if not isinstance(pair, list) or len(pair) != 2 or type(pair[0]) not in SCALARS:
-            raise type_error(name, "be pairs of a column and a method", pair)
-        methods[pair[0]] = _text(pair[1], name)
-    return methods
-
-
-def _read_columns(content: Any, name: str) -> ColumnConfig | None:
-    if content is None:
-        return None
-    check_entries(content, name, [field.name for field in fields(ColumnConfig)])
-    labels = content["categorical"]
-    if labels is not None and any(type(label) not in (int, str) for label in check_list(labels, "categorical")):
-        raise type_error("categorical", "hold names or places of columns", labels)
-    return ColumnConfig(**content)
-
-
-def _read_validation(content: Any, name: str) -> Any:
-    """Return which rows are held out, by a word or a number."""
-    if isinstance(content, dict):
-        check_entries(content, name, [field.name for field in fields(ValidationConfig)])
-        return ValidationConfig(**{**content, "rows": _read_validation(content["rows"], name)})
-    if content is not None and type(content) not in SCALARS:
-        raise type_error(name, "be a word or a number", content)
-    return check_validation(content)
-
-
-READERS: dict[str, Callable[[Any, str], Any]] = {
-    "encoding": _read_encoding,
-    "effort": _text,
-    "time_limit": lambda content, name: None if content is None else _number(content, name, minimum=0.0),
-    "search": lambda content, name: None if content is None else _text(content, name),
-    "n_members": _integer,
-    "interactions": interactions_from_json,
-    "columns": _read_columns,
-    "validation": _read_validation,
-    "objective": lambda content, _: content if isinstance(content, str) else objective_from_json(content),
-    "training": lambda content, _: None if content is None else _config(content),
-    "warm_start": check_bool,
-    "random_state": _integer,
-}
-"""Every parameter of the estimators but the backbone, which is compared with the capacity of the file."""
+    if content["method"] is not None:
+        check_choice(content["method"], "method", METHOD_TABLE)
+    check_int(1 if content["size"] is None else content["size"], "size", minimum=1)
+    check_choice(content["backbone"], "backbone", BACKBONES)
+    check_choice(content["metric"], "metric", (*METRICS, metric))
+    if not isinstance(content["score"], float | None):
+        raise type_error("score", "be a number", content["score"])
+    for name in ("seconds", "weight"):
+        if not isinstance(content[name], float) or content[name] < 0.0:
+            raise type_error(name, "be a number of at least 0", content[name])

@@ -21,7 +21,6 @@ from knotwork.training._objectives import (
     Quantile,
     Tweedie,
     make_objective,
-    objective_from_json,
 )
 from knotwork.training._progress import (
     LOGGER,

@@ -6,7 +6,7 @@ made of torch operations that do not wait for the device, because it is part of 
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -170,12 +170,6 @@ class Objective(ABC):
         """
         centre = predictions[..., 0]
         return centre, np.ones_like(centre)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return name and settings in types of JSON."""
-        settings = {field.name: vars(self)[field.name] for field in fields(self)}
-        plain = {name: list(value) if isinstance(value, tuple) else value for name, value in settings.items()}
-        return {"name": self.name, "settings": plain}
 
 
 def output_units(objective: Objective, units: Units) -> Units:

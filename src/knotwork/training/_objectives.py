@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import pairwise
 from numbers import Real
 from statistics import NormalDist
@@ -20,7 +20,7 @@ from knotwork.training._objective import Array, Objective, Units
 
 __all__ = [
     "OBJECTIVES", "USUAL", "Absolute", "ClassObjective", "Custom", "Focal", "Gamma", "Gaussian", "Huber", "LogLoss",
-    "Poisson", "Quantile", "Squared", "Tweedie", "make_objective", "objective_from_json",
+    "Poisson", "Quantile", "Squared", "Tweedie", "make_objective",
 ]  # fmt: skip
 
 LARGEST_LOG = 20.0
@@ -525,15 +525,6 @@ class Custom(ClassObjective):
             )
         return losses
 
-    def to_json(self) -> dict[str, Any]:
-        """Raise an error: a function is code."""
-        raise argument_error(
-            "objective",
-            "be a name to be saved, because model files contain no code",
-            self.function,
-            "Use pickle, or fit with one of the named objectives.",
-        )
-
 
 def _class_weight(pair: Any) -> tuple[Any, float]:
     """Return a label and its weight."""
@@ -598,18 +589,3 @@ def make_objective(objective: Any, task: str) -> Objective:
     if made.task != task:
         raise argument_error("objective", f"be one for {task}: {listed(names)}", objective)
     return made
-
-
-def objective_from_json(content: dict[str, Any]) -> Objective:
-    """Return the objective whose `Objective.to_json` was given; unknown names and settings are refused."""
-    if (
-        not isinstance(content, dict)
-        or set(content) != {"name", "settings"}
-        or not isinstance(content["settings"], dict)
-    ):
-        raise type_error("objective", "be a dict of a name and settings", content)
-    kind = OBJECTIVES[check_choice(content["name"], "objective", OBJECTIVES)]
-    known = [field.name for field in fields(kind)]
-    if set(content["settings"]) != set(known):
-        raise argument_error("objective", f"have the settings {listed(known)}", listed(content["settings"]))
-    return kind(**content["settings"])
