@@ -191,27 +191,31 @@ def test_more_pairs_than_there_are(table):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"pairs": [[[0, 4]]]},
-        {"pairs": [[[0, -1]]]},
-        {"pairs": [[[0]]]},
-        {"pairs": [[[0, 1.5]]]},
-        {"pairs": [[[0, 0]]]},
-        {"pairs": []},
-        {"pairs": [[]]},
-        {"pairs": [[[0, 1]], [[0, 1]]]},
-        {"pairs": [[[0, 1]] * 3]},
-        {"rank": 2},
-        {"rank": 10**12},
-        {"width": 0},
-        {"width": "16"},
-        {"more": 1},
+        [{"pairs": [[0, 4]]}],
+        [{"pairs": [[0, -1]]}],
+        [{"pairs": [[0]]}],
+        [{"pairs": [[0, 1.5]]}],
+        [{"pairs": [["b", "d"]]}],
+        [{"pairs": [[0, 0]]}],
+        [{"pairs": 1}],
+        [{"pairs": "auto"}],
+        [],
+        [{"pairs": []}],
+        [{"pairs": [[0, 1]]}] * 2,
+        [{"pairs": [[0, 1]] * 3}],
+        [{"rank": 2}],
+        [{"rank": 10**12}],
+        [{"width": 0}],
+        [{"width": "16"}],
+        [{"more": 1}],
     ],
 )
 def test_damaged_interactions_in_a_file(table, tmp_path, changes):
     path = tmp_path / "model"
     make_model(interactions=[("b", "d")]).fit(*table).save(path)
     content, tensors = read_file(path)
-    content["pieces"][0]["interactions"] |= changes
+    (piece,) = content["model"]["pieces"]
+    piece["interactions"] = [piece["interactions"][0] | each for each in changes]
     write_file(path, json.loads(json.dumps(content)), tensors)
     with pytest.raises(PersistenceError, match="damaged"):
         kw.load(path)

@@ -36,7 +36,7 @@ from knotwork.estimators._plans import (
     warm_members,
 )
 from knotwork.estimators._settings import FitSettings
-from knotwork.estimators._tasks import Task
+from knotwork.estimators._tasks import Task, Weights
 from knotwork.training import (
     LOGGER,
     ClassObjective,
@@ -203,8 +203,16 @@ def fit_model(
             stack.enter_context(connected())
         began = perf_counter()
         with shown_stage("reading the table, placing knots") if monitor.verbose else nullcontext():
-            source = _prepared(settings, X, y, sample_weight, scratch=scratch, before=before, **given)
-            preparation = stack.enter_context(source)
+            if is_stream(X):
+                from knotwork.estimators._streams import prepare_stream, scratch_folder  # noqa: PLC0415 - only here
+
+                given["folder"] = stack.enter_context(scratch_folder(scratch))
+                preparation = prepare_stream(settings, X, y, sample_weight, before=before, **given)
+            elif scratch is None:
+                preparation = prepare(settings, X, y, sample_weight, before=before, **given)
+            else:
+                hint = "Leave it out: nothing is written."
+                raise argument_error("scratch", "be None if X is a table in memory", scratch, hint)
         trained = train(preparation, began, monitor)
         model = combine(preparation, trained)
         if settings.validation.refit:
@@ -216,23 +224,6 @@ def fit_model(
             *(preparation.config.metric_for(model.trained.objective).name, model.score),
         )
         return model
-
-
-@contextmanager
-def _prepared(
-    settings: FitSettings, X: Any, y: Any, sample_weight: Any, *, scratch: Any, before: FittedModel | None, **given: Any
-) -> Iterator[Preparation]:
-    """Prepare a table, or one that is read in batches, whose rows are in files until the fit ends."""
-    if is_stream(X):
-        from knotwork.estimators._streams import prepared_stream  # noqa: PLC0415 - only streams need it
-
-        with prepared_stream(settings, X, y, sample_weight, scratch=scratch, before=before, **given) as preparation:
-            yield preparation
-        return
-    if scratch is not None:
-        hint = "Leave it out: nothing is written."
-        raise argument_error("scratch", "be None if X is a table in memory", scratch, hint)
-    yield prepare(settings, X, y, sample_weight, before=before, **given)
 
 
 def prepare(
@@ -341,22 +332,26 @@ def _training_table(
         raise argument_error("y", f"have as many values as X has rows, {len(table.numbers)}", len(target))
     weights = task.row_weights(target, sample_weight)
     kept = np.ones(len(target), dtype=bool) if weights is None else weights > 0
-    arrays = [table.numbers, table.codes, target, np.ones(len(target)) if weights is None else weights]
-    if not kept.all():
-        arrays = [array[kept] for array in arrays]
-    n_given = 0
+    holdout = Holdout(settings.validation.rows, settings.validation.share, target, kept)
+    if weights is not None and not kept.all():
+        table, target, weights = table.take(kept), target[kept], weights[kept]
     if given is not None:
-        y_val = task.read(given[1])
-        n_given = len(y_val)
-        if n_given != len(given[0].numbers):
-            raise argument_error("y_val", f"have as many values as X_val has rows, {len(given[0].numbers)}", n_given)
-        # Validation rows count equally; a weight like that of others keeps the numbers in range.
-        behind = [*given[0], y_val, np.full(n_given, arrays[-1].mean())]
-        arrays = [np.concatenate(pair) for pair in zip(arrays, behind, strict=True)]
-    numbers, codes, targets, all_weights = arrays
-    kinds = (task.name, cardinalities, task.n_classes, None if weights is None else all_weights, task.objective)
-    holdout = Holdout(settings.validation.rows, settings.validation.share, target, kept, n_given=n_given)
-    return task, TrainingTable(numbers, codes, targets, *kinds), holdout
+        n_rows, (valid, y_val) = table.n_rows, given
+        table, target, weights = followed_by(table, target, weights, valid, task.read(y_val))
+        holdout = replace(holdout, n_given=table.n_rows - n_rows)
+    kinds = (task.name, cardinalities, task.n_classes, weights, task.objective)
+    return task, TrainingTable(table.numbers, table.codes, target, *kinds), holdout
+
+
+def followed_by(
+    table: CodedTable, target: npt.NDArray[Any], weights: Weights, valid: CodedTable, y_val: npt.NDArray[Any]
+) -> tuple[CodedTable, npt.NDArray[Any], Weights]:
+    """Return rows with given validation rows behind them, which count equally: a weight like others' is in range."""
+    if len(y_val) != valid.n_rows:
+        raise argument_error("y_val", f"have as many values as X_val has rows, {valid.n_rows}", len(y_val))
+    if weights is not None:
+        weights = np.append(weights, np.full(len(y_val), weights.mean()))
+    return CodedTable.joined([table, valid]), np.concatenate([target, y_val]), weights
 
 
 def warn_of_few(task: Task, n_rows: int) -> None:

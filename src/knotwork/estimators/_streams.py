@@ -4,6 +4,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import chain
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -29,16 +30,22 @@ from knotwork._tables import as_frame, source_names
 from knotwork.errors import ColumnTypeError, ColumnWarning
 from knotwork.estimators._model import FittedModel
 from knotwork.estimators._settings import FitSettings
-from knotwork.estimators._steps import Preparation, check_given, check_smoothness, drawn_from, warn_of_few, with_members
-from knotwork.estimators._tasks import Classification, Task
+from knotwork.estimators._steps import (
+    Preparation,
+    check_given,
+    check_smoothness,
+    drawn_from,
+    followed_by,
+    warn_of_few,
+    with_members,
+)
+from knotwork.estimators._tasks import Classification, Task, Weights
 from knotwork.training import RowChunks, RowFormat, TrainingTable, column_units
 
-__all__ = ["predicted_batches", "prepared_stream", "read_beside_target"]
+__all__ = ["predicted_batches", "prepare_stream", "read_beside_target", "scratch_folder"]
 
 PREDICTED_ROWS = 1 << 18
 """Rows that are predicted at a time: a multiple of those that networks predict together, whose results are the same."""
-
-Weights = npt.NDArray[np.float64] | None
 
 
 @contextmanager
@@ -73,8 +80,7 @@ class _ClassesSurvey:
         return task.with_classes(labels, np.array([self._counts[value] for value in labels.values]))
 
 
-@contextmanager
-def prepared_stream(
+def prepare_stream(
     settings: FitSettings,
     X: Any,
     y: Any,
@@ -83,30 +89,18 @@ def prepared_stream(
     X_val: Any,
     y_val: Any,
     groups: Any,
-    scratch: Any,
+    folder: Path,
     before: FittedModel | None,
-) -> Iterator[Preparation]:
-    """Prepare a table that is read in batches; arguments as in `fit`. Its rows are in a folder until the end."""
+) -> Preparation:
+    """Read a stream twice, write its rows into a folder, and return what is trained; arguments as in `fit`."""
     check_given(settings, X_val, y_val, groups)
     _check_settings(settings)
     if groups is not None:
         hint = "Hold out whole groups yourself, and give them as X_val and y_val."
         raise argument_error("groups", "be None if X is read in batches", type(groups).__name__, hint)
     reader = BatchReader(X, y, sample_weight)
-    with scratch_folder(scratch) as folder:
-        yield _prepare(settings, reader, folder, None if X_val is None else (X_val, y_val), before)
-
-
-def _prepare(
-    settings: FitSettings,
-    reader: BatchReader,
-    folder: Path,
-    given: tuple[Any, Any] | None,
-    before: FittedModel | None,
-) -> Preparation:
-    """Read a stream twice, write its rows into a folder, and return what is trained."""
     random, state = drawn_from(settings, before)
-    task, survey = _survey(settings, reader, seed=_hash_seed(state), holds_out=given is None)
+    task, survey = _survey(settings, reader, seed=_hash_seed(state), holds_out=X_val is None)
     # That a target is positive, or has a value that is not 0, is no condition of every batch.
     read = task.read if task.n_classes else check_target
     columns, table, target = _learn(settings, task, survey)
@@ -114,10 +108,9 @@ def _prepare(
     n_targets = None if task.n_classes else 0 if target.ndim == 1 else target.shape[1]
     form = RowFormat(table.numbers.shape[1], columns.cardinalities, n_targets, weights is not None)
     n_written, units = survey.whole.n_rows - int(validates.sum()), column_units(table.numbers)
-    if given is not None:
-        table, target, weights, validates = _validated_by(
-            table, target, weights, columns.read(given[0]), read(given[1])
-        )
+    if X_val is not None:
+        table, target, weights = followed_by(table, target, weights, columns.read(X_val), read(y_val))
+        validates = np.arange(len(target)) >= len(validates)
     chunks = RowChunks(folder, form, (n_written,), units, (), survey.seed, int(validates.sum()))
     data = TrainingTable(
         *table, target, task.name, columns.cardinalities, task.n_classes, weights, task.objective, chunks
@@ -170,18 +163,6 @@ def _hash_seed(state: Any) -> int:
     return int(random.randint(LARGEST_SEED))
 
 
-def _validated_by(
-    table: CodedTable, target: npt.NDArray[Any], weights: Weights, other: CodedTable, other_target: npt.NDArray[Any]
-) -> tuple[CodedTable, npt.NDArray[Any], Weights, npt.NDArray[np.bool_]]:
-    """Return the rows with given validation rows behind them, which count equally, and which of all rows they are."""
-    if len(other_target) != other.n_rows:
-        raise argument_error("y_val", f"have as many values as X_val has rows, {other.n_rows}", len(other_target))
-    if weights is not None:
-        weights = np.append(weights, np.full(other.n_rows, weights.mean()))
-    validates = np.arange(table.n_rows + other.n_rows) >= table.n_rows
-    return CodedTable.joined([table, other]), np.concatenate([target, other_target]), weights, validates
-
-
 def _check_settings(settings: FitSettings) -> None:
     """Refuse parameters that need all rows in memory."""
     validation = settings.validation.rows
@@ -227,24 +208,44 @@ def predicted_batches(model: FittedModel, source: Any, predict: Callable[[Any], 
     predict : callable
         Turns a `CodedTable` into an array, or a tuple of arrays, with a row for each row.
     """
-    wanted = model.columns.names
     _check_columns(model, source)
-    tables: deque[CodedTable] = deque()
     lengths: deque[int] = deque()
-    ready: deque[Any] = deque()
-    n_waiting = 0
-    for batch in whole_batches(source, wanted):
+    ready: tuple[npt.NDArray[Any], ...] = ()
+    is_tuple = False
+    for table in chain(_groups(_tables(model, source, lengths)), [None]):
+        if table is not None:
+            given = predict(table)
+            is_tuple = isinstance(given, tuple)
+            new = given if is_tuple else (given,)
+            ready = tuple(map(np.concatenate, zip(ready, new, strict=True))) if ready else new
+        while ready and lengths and lengths[0] <= len(ready[0]):
+            n_rows = lengths.popleft()
+            parts = tuple(part[:n_rows] for part in ready)
+            yield parts if is_tuple else parts[0]
+            ready = tuple(part[n_rows:] for part in ready)  # perhaps of no rows, as later batches may be
+
+
+def _tables(model: FittedModel, source: Any, lengths: deque[int]) -> Iterator[CodedTable]:
+    """Yield parts of all batches as networks take them; `lengths` gets the number of rows of each batch."""
+    for batch in whole_batches(source, model.columns.names):
         lengths.append(len(batch))
         for raw in divided(batch):
-            tables.append(model.columns.read(_without_target(model, raw)))
-            n_waiting += len(raw)
-            while n_waiting >= PREDICTED_ROWS:
-                ready.append(predict(_first_rows(tables, PREDICTED_ROWS)))
-                n_waiting -= PREDICTED_ROWS
-                yield from _complete(lengths, ready)
-    if n_waiting:
-        ready.append(predict(_first_rows(tables, n_waiting)))
-    yield from _complete(lengths, ready)
+            yield model.columns.read(_without_target(model, raw))
+
+
+def _groups(tables: Iterator[CodedTable]) -> Iterator[CodedTable]:
+    """Yield the same rows in tables of `PREDICTED_ROWS` rows, of which the last one may be shorter."""
+    waiting: list[CodedTable] = []
+    n_rows = 0
+    for table in tables:
+        waiting.append(table)
+        n_rows += table.n_rows
+        while n_rows >= PREDICTED_ROWS:
+            whole = CodedTable.joined(waiting)
+            yield whole.take(slice(PREDICTED_ROWS))
+            waiting, n_rows = [whole.take(slice(PREDICTED_ROWS, None))], n_rows - PREDICTED_ROWS
+    if n_rows:
+        yield CodedTable.joined(waiting)
 
 
 def read_beside_target(
@@ -287,33 +288,3 @@ def _without_target(model: FittedModel, raw: Any) -> Any:
     if frame is None or wanted is None or target is None or target in wanted or target not in frame.columns:
         return raw
     return frame.drop(target).to_native()
-
-
-def _first_rows(tables: deque[CodedTable], n: int) -> CodedTable:
-    """Remove the first rows of a queue of tables, and return them as one."""
-    parts = []
-    while n:
-        table = tables.popleft()
-        if len(table.numbers) > n:
-            tables.appendleft(table.take(slice(n, None)))
-            table = table.take(slice(n))
-        parts.append(table)
-        n -= len(table.numbers)
-    return CodedTable.joined(parts)
-
-
-def _complete(lengths: deque[int], ready: deque[Any]) -> Iterator[Any]:
-    """Yield the predictions of batches, of the given numbers of rows, for which all are ready."""
-    if not ready:
-        return
-    is_tuple = isinstance(ready[0], tuple)
-    joined = [np.concatenate(parts) for parts in zip(*ready, strict=True)] if is_tuple else [np.concatenate(ready)]
-    ready.clear()
-    start = 0
-    while lengths and start + lengths[0] <= len(joined[0]):
-        stop = start + lengths.popleft()
-        parts = tuple(part[start:stop] for part in joined)
-        yield parts if is_tuple else parts[0]
-        start = stop
-    rest = tuple(part[start:] for part in joined)  # perhaps of no rows, as later batches may be
-    ready.append(rest if is_tuple else rest[0])
