@@ -5,7 +5,6 @@ Forward keeps one number per query, the logarithm of its sum of exponentials; ba
 it, once for the gradient of the queries and once for those of keys and values. Every sum has a fixed order.
 """
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -254,26 +253,18 @@ def _keys_backward(
     tl.store(gradients + HEADS * D, (v_grad * factor).to(k.dtype), mask=here)
 
 
-def _constants(q: Tensor, kv: Tensor, bias: Tensor | None, settings: Any, tile: tuple[int, int]) -> dict[str, Any]:
-    """Return the constants of a kernel but the number of its blocks."""
-    n_tokens, n_queries, width = kv.shape[2], q.shape[2], q.shape[3] // settings.n_heads
-    queries = min(tile[0], max(16, triton.next_power_of_2(n_queries)))
-    return {
-        "n_tokens": n_tokens,
-        "n_queries": n_queries,
-        "HEADS": settings.n_heads,
-        "D": width,
-        "Q_STEP": q.stride(2),
-        "KV_STEP": kv.stride(2),
-        "QUERIES": queries,
-        "KEYS": tile[1],
-        "WIDTH": max(16, triton.next_power_of_2(width)),
-        "BIAS": bias is not None,
-        "DROPOUT": settings.p > 0.0,
-        "PRECISION": "tf32" if settings.tf32 else "ieee",
-        "num_warps": WARPS if queries == tile[0] else 2,
-        "maxnreg": tile[2] if q.element_size() == 2 and width <= NARROW and queries == tile[0] else None,
-    }
+def _launch(kernel: Any, q: Tensor, tensors: Sequence[Any], arguments: dict[str, Any], *, tile: Any, over: str) -> None:
+    """Launch a kernel whose programs process one tile each, of "queries" or of "keys" as `over` says."""
+    queries = min(tile[0], max(16, triton.next_power_of_2(arguments["n_queries"])))
+    is_whole = queries == tile[0]
+    in_registers = q.element_size() == 2 and arguments["D"] <= NARROW and is_whole
+    n, block = (q.shape[2], queries) if over == "queries" else (arguments["n_tokens"], tile[1])
+    n_blocks = triton.cdiv(n, block)
+    launch(
+        kernel, (arguments["HEADS"] * n_blocks * q.shape[1], q.shape[0]), *tensors,
+        **arguments, n_blocks=n_blocks, QUERIES=queries, KEYS=tile[1], num_warps=WARPS if is_whole else 2,
+        maxnreg=tile[2] if in_registers else None,
+    )  # fmt: skip
 
 
 def _table(n: int) -> int:
@@ -282,65 +273,30 @@ def _table(n: int) -> int:
 
 
 def tiled_forward(
-    q: Tensor, kv: Tensor, bias: Tensor | None, keys: Tensor | None, *, settings: Any, numbers: dict[str, Any]
+    q: Tensor, kv: Tensor, bias: Tensor | None, keys: Tensor | None, out: Tensor, arguments: dict[str, Any]
 ) -> tuple[Tensor, ...]:
-    """Return the results, of shape (M, B, Q, H * D), and what backward needs of queries and keys.
+    """Fill `out`, the results of shape (M, B, Q, H * D), and return it with what backward needs of queries and keys.
 
     Per query, of shape (M, B, H, Q), these are the logarithm of the sum in float32 and the number that decides on
     dropout in int32, per key the number, of shape (M, T); Q and T rounded up to the length of a table.
-
-    Arguments are those of the kernels for short rows; `numbers` are the numbers that all kernels take.
     """
     n_members, n_rows, n_queries, _ = q.shape
-    constants = _constants(q, kv, bias, settings, FORWARD)
-    n_blocks = triton.cdiv(n_queries, constants["QUERIES"])
-    out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
-    logs = torch.empty(n_members, n_rows, settings.n_heads, _table(n_queries), dtype=torch.float32, device=q.device)
+    shape = n_members, n_rows, arguments["HEADS"], _table(n_queries)
+    logs = torch.empty(shape, dtype=torch.float32, device=q.device)
     columns = draws = logs
     if keys is not None:
         columns, draws = key_numbers(keys, _table(kv.shape[2])), torch.empty_like(logs, dtype=torch.int32)
-    launch(
-        _tiled_forward, (settings.n_heads * n_blocks * n_rows, n_members),
-        q, kv, q if bias is None else bias.contiguous(), q if keys is None else keys, columns, out, logs, draws,
-        **numbers, **constants, n_blocks=n_blocks,
-    )  # fmt: skip
+    tensors = q, kv, bias, keys, columns, out, logs, draws
+    _launch(_tiled_forward, q, tensors, arguments, tile=FORWARD, over="queries")
     return out, logs, draws, columns
 
 
 def tiled_backward(
-    grad: Tensor, q: Tensor, kv: Tensor, bias: Tensor | None, results: Sequence[Tensor], *,
-    settings: Any, numbers: dict[str, Any], q_grad: Tensor, kv_grad: Tensor,
-) -> None:  # fmt: skip
-    """Write the gradients of q and kv into tensors with the same strides; `results` are those of `tiled_forward`."""
-    n_members, n_rows, n_queries, _ = q.shape
-    out, logs, draws, columns = results
-    dots, grad = torch.empty_like(logs), grad.contiguous()
-    inputs = grad, q, kv, q if bias is None else bias.contiguous(), columns, draws
-    numbers = {**numbers, "root": math.sqrt(settings.n_heads / q.shape[3])}
-    constants = _constants(q, kv, bias, settings, OF_QUERIES)
-    n_blocks = triton.cdiv(n_queries, constants["QUERIES"])
-    launch(
-        _queries_backward,
-        (settings.n_heads * n_blocks * n_rows, n_members),
-        *inputs,
-        out,
-        logs,
-        dots,
-        q_grad,
-        **numbers,
-        **constants,
-        n_blocks=n_blocks,
-    )
-    constants = _constants(q, kv, bias, settings, OF_KEYS)
-    n_blocks = triton.cdiv(kv.shape[2], constants["KEYS"])
-    launch(
-        _keys_backward,
-        (settings.n_heads * n_blocks * n_rows, n_members),
-        *inputs,
-        logs,
-        dots,
-        kv_grad,
-        **numbers,
-        **constants,
-        n_blocks=n_blocks,
-    )
+    inputs: tuple[Any, ...], results: Sequence[Tensor], outputs: tuple[Tensor, Tensor], arguments: dict[str, Any]
+) -> None:
+    """Write the gradients of q and kv; inputs are the gradient, q, kv and bias, results those of `tiled_forward`."""
+    (q_grad, kv_grad), (out, logs, draws, columns), q = outputs, results, inputs[1]
+    dots, shared = torch.empty_like(logs), (*inputs, columns, draws)
+    tensors = *shared, out, logs, dots, q_grad
+    _launch(_queries_backward, q, tensors, arguments, tile=OF_QUERIES, over="queries")
+    _launch(_keys_backward, q, (*shared, logs, dots, kv_grad), arguments, tile=OF_KEYS, over="keys")

@@ -11,7 +11,7 @@ adds these sums in a fixed order.
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import triton
@@ -23,10 +23,10 @@ from knotwork._kernels.attention_tiled_triton import tiled_backward, tiled_forwa
 from knotwork._kernels.dispatch import Path
 from knotwork._kernels.dropout import Noise, keep_threshold
 from knotwork._kernels.dropout_triton import keep_pairs, member_keys, pair_number
-from knotwork._kernels.launching import launch
+from knotwork._kernels.launching import contiguous, launch
 from knotwork._kernels.layer_norm_triton import add_parts
 
-__all__ = ["ATTENTION", "AttentionSettings", "holds"]
+__all__ = ["ATTENTION", "holds"]
 
 ROWS = 4
 """Rows of a program with small tiles."""
@@ -42,14 +42,6 @@ MOST_KEYS = 2**14
 
 FIRST_ROWS, FIRST_PARTS = 8, 128
 """Backward for the first query: fewest rows of a program, and most programs of a member."""
-
-
-class AttentionSettings(NamedTuple):
-    """Number of heads, probability of dropout, and whether TF32 is allowed."""
-
-    n_heads: int
-    p: float
-    tf32: bool
 
 
 @triton.jit
@@ -174,86 +166,59 @@ def _attention_backward(
         tl.store(kv_grad_pointer + at, k_grad.to(v.dtype), mask=within)
 
 
-def _constants(q: Tensor, kv: Tensor, with_bias: bool, settings: AttentionSettings) -> dict[str, Any]:
-    """Return the constants of a kernel.
+def _arguments(q: Tensor, kv: Tensor, bias: Tensor | None, n_heads: int, p: float) -> dict[str, Any]:
+    """Return the numbers and constants that all kernels take, those for tiles of queries too."""
+    width = q.shape[3] // n_heads
+    return {
+        "n_rows": q.shape[1],
+        "n_tokens": kv.shape[2],
+        "scale": width**-0.5 * math.log2(math.e),
+        "threshold": keep_threshold(p),
+        "factor": 1.0 / (1.0 - p),
+        "HEADS": n_heads,
+        "D": width,
+        "BIAS": bias is not None,
+        "DROPOUT": p > 0.0,
+    }
+
+
+def _of_queries(q: Tensor, kv: Tensor, width: int) -> dict[str, Any]:
+    """Return further ones that all kernels take but those of the first query."""
+    return {
+        "n_queries": q.shape[2],
+        "Q_STEP": q.stride(2),
+        "KV_STEP": kv.stride(2),
+        "WIDTH": max(16, triton.next_power_of_2(width)),
+        "PRECISION": "ieee" if torch.get_float32_matmul_precision() == "highest" else "tf32",
+    }
+
+
+def _row_tile(q: Tensor, n_tokens: int) -> dict[str, int]:
+    """Return the tiles of the kernels for complete rows.
 
     Each warp processes 16 queries, or 8 if tiles of float32 would overflow its registers. Tiles of 16-bit numbers are
     loaded some rows ahead; float32 and long rows leave no registers for that.
     """
-    n_tokens, n_queries, width = kv.shape[2], q.shape[2], q.shape[3] // settings.n_heads
-    tokens = max(16, triton.next_power_of_2(n_tokens))
+    tokens, n_queries = max(16, triton.next_power_of_2(n_tokens)), q.shape[2]
     single = q.dtype == torch.float32
     most, warps = LONG_ROWS.get(tokens, (64, tokens // 8 if single and tokens > 32 else tokens // 16))
     block = min(max(16, triton.next_power_of_2(n_queries)), most)
     return {
-        "n_tokens": n_tokens,
-        "n_queries": n_queries,
-        "HEADS": settings.n_heads,
-        "D": width,
-        "Q_STEP": q.stride(2),
-        "KV_STEP": kv.stride(2),
         "TOKENS": tokens,
         "BLOCK": block,
         "BLOCKS": triton.cdiv(n_queries, block),
-        "WIDTH": max(16, triton.next_power_of_2(width)),
-        "BIAS": with_bias,
-        "DROPOUT": settings.p > 0.0,
-        "PRECISION": "tf32" if settings.tf32 else "ieee",
         "ROWS": min(ROWS, triton.next_power_of_2(q.shape[1])) if tokens <= 64 else 1,
         "STAGES": 1 if single or tokens > 64 else STAGES,
         "num_warps": warps,
     }
 
 
-def _grid(q: Tensor, settings: AttentionSettings, constants: dict[str, Any]) -> tuple[int, int]:
+def _grid(q: Tensor, n_heads: int, rows: int) -> tuple[int, int]:
     """Return the number of heads times blocks of rows, and of members; neighbouring programs differ in the head.
 
     Only the first number may exceed 65535 on a GPU.
     """
-    return settings.n_heads * triton.cdiv(q.shape[1], constants["ROWS"]), q.shape[0]
-
-
-def _numbers(q: Tensor, settings: AttentionSettings) -> dict[str, int | float]:
-    """Return the numbers that both kernels take."""
-    root = (q.shape[3] // settings.n_heads) ** -0.5
-    return {
-        "n_rows": q.shape[1],
-        "scale": root * math.log2(math.e),
-        "threshold": keep_threshold(settings.p),
-        "factor": 1.0 / (1.0 - settings.p),
-    }
-
-
-def _all_forward(
-    q: Tensor, kv: Tensor, bias: Tensor | None, keys: Tensor | None, *, settings: AttentionSettings
-) -> Tensor:
-    """Return the results, of shape (M, B, Q, H * D).
-
-    Queries are of shape (M, B, Q, H * D), keys with values of shape (M, B, T, 2 * H * D), both contiguous except for
-    the stride of the tokens; the bias is of shape (M, 3 * H * D), the keys of dropout's bits of shape (M,).
-    """
-    out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
-    constants = _constants(q, kv, bias is not None, settings)
-    launch(
-        _attention_forward, _grid(q, settings, constants),
-        q, kv, q if bias is None else bias.to(q.dtype).contiguous(), q if keys is None else keys, out,
-        **_numbers(q, settings), **constants,
-    )  # fmt: skip
-    return out
-
-
-def _all_backward(
-    grad: Tensor, q: Tensor, kv: Tensor, bias: Tensor | None, keys: Tensor | None, *, settings: AttentionSettings,
-    q_grad: Tensor, kv_grad: Tensor,
-) -> None:  # fmt: skip
-    """Write the gradients of q and kv into tensors with the same strides."""
-    constants = _constants(q, kv, bias is not None, settings)
-    launch(
-        _attention_backward, _grid(q, settings, constants),
-        grad.contiguous(), q, kv, q if bias is None else bias.to(q.dtype).contiguous(), q if keys is None else keys,
-        q_grad, kv_grad,
-        root=(q.shape[3] // settings.n_heads) ** -0.5, **_numbers(q, settings), **constants,
-    )  # fmt: skip
+    return n_heads * triton.cdiv(q.shape[1], rows), q.shape[0]
 
 
 @triton.jit
@@ -370,86 +335,59 @@ def holds(n_tokens: int, n_heads: int, width: int) -> bool:
     return math.prod(_first_tile(n_tokens, n_heads, width)) <= MOST_KEYS
 
 
-def _first_constants(
-    q: Tensor, kv: Tensor, with_bias: bool, settings: AttentionSettings, per_warp: int
-) -> dict[str, int | bool]:
-    """Return the constants of a kernel, with `per_warp` values of the keys in each warp."""
-    width = q.shape[3] // settings.n_heads
-    tile = _first_tile(kv.shape[2], settings.n_heads, width)
-    return {
-        "n_tokens": kv.shape[2],
-        "HEADS": settings.n_heads,
-        "D": width,
-        **dict(zip(("TOKENS", "TILE", "WIDTH"), tile, strict=True)),
-        "BIAS": with_bias,
-        "DROPOUT": settings.p > 0.0,
-        "num_warps": max(1, min(16, math.prod(tile) // per_warp)),
-    }
+def _first_constants(arguments: dict[str, Any], per_warp: int) -> dict[str, int]:
+    """Return the tile of a row's keys, with `per_warp` values in each warp."""
+    tile = _first_tile(arguments["n_tokens"], arguments["HEADS"], arguments["D"])
+    n_warps = max(1, min(16, math.prod(tile) // per_warp))
+    return {**dict(zip(("TOKENS", "TILE", "WIDTH"), tile, strict=True)), "num_warps": n_warps}
 
 
-def _one_forward(
-    q: Tensor, kv: Tensor, bias: Tensor | None, keys: Tensor | None, *, settings: AttentionSettings
-) -> Tensor:
-    """Return the results, of shape (M, B, 1, H * D), from contiguous tensors."""
-    out = torch.empty_like(q)
-    launch(
-        _first_forward, (q.shape[0] * q.shape[1],),
-        q, kv, q if bias is None else bias.contiguous(), q if keys is None else keys, out,
-        **_numbers(q, settings), **_first_constants(q, kv, bias is not None, settings, 4096),
-    )  # fmt: skip
-    return out
-
-
-def _one_backward(
-    grad: Tensor, q: Tensor, kv: Tensor, bias: Tensor | None, keys: Tensor | None, *, settings: AttentionSettings
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the gradients of q, kv and the bias, the last in float32."""
-    n_members, n_rows, _, width = q.shape
-    q_grad, kv_grad = torch.empty_like(q), torch.empty_like(kv)
-    rows = max(FIRST_ROWS, triton.next_power_of_2(triton.cdiv(n_rows, FIRST_PARTS)))
-    n_parts = triton.cdiv(n_rows, rows)
-    parts = torch.empty(n_members, n_parts, 1, 3 * width, dtype=torch.float32, device=q.device)
-    launch(
-        _first_backward, (n_parts, n_members),
-        grad.contiguous(), q, kv, q if bias is None else bias.contiguous(), q if keys is None else keys, q_grad,
-        kv_grad, parts,
-        root=(width // settings.n_heads) ** -0.5, ROWS=rows, **_numbers(q, settings),
-        **_first_constants(q, kv, bias is not None, settings, 2048),
-    )  # fmt: skip
-    return q_grad, kv_grad, add_parts(parts)[0]
+def _way(q: Tensor, kv: Tensor, first: Tensor | None, n_heads: int) -> str:
+    """Return which kernels apply: those for the "first" query, for a "row" in one program, or for "tiles" of it."""
+    n_tokens, width = kv.shape[2], q.shape[3] // n_heads
+    if first is not None and holds(n_tokens, n_heads, width):
+        return "first"
+    return "row" if is_short(n_tokens, width) else "tiles"
 
 
 def _forward(
     qkv: Tensor, first: Tensor | None, bias: Tensor | None, *, n_heads: int, p: float, noise: Noise | None, stream: int
 ) -> Any:
-    qkv, first = qkv.contiguous(), None if first is None else first.contiguous()
+    qkv, first, bias = contiguous(qkv, first, bias)
     keys = member_keys(noise, stream) if p > 0.0 and noise is not None else None
-    settings = _settings(n_heads, p)
+    q, kv = divided(qkv, first)
+    out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
+    arguments, way = _arguments(q, kv, bias, n_heads, p), _way(q, kv, first, n_heads)
     results: tuple[Tensor, ...] = ()
-    if _alone(qkv, first, n_heads):
-        out = _one_forward(first, qkv, bias, keys, settings=settings)
-    elif _is_long(qkv, first, n_heads):
-        q, kv = divided(qkv, first)
-        results = tiled_forward(q, kv, bias, keys, settings=settings, numbers=_numbers(q, settings))
-        out = results[0]
+    if way == "first":
+        tile = _first_constants(arguments, 4096)
+        launch(_first_forward, (q.shape[0] * q.shape[1],), q, kv, bias, keys, out, **arguments, **tile)
+    elif way == "tiles":
+        results = tiled_forward(q, kv, bias, keys, out, arguments | _of_queries(q, kv, arguments["D"]))
     else:
-        out = _all_forward(*divided(qkv, first), bias, keys, settings=settings)
+        arguments |= _of_queries(q, kv, arguments["D"]) | _row_tile(q, kv.shape[2])
+        grid, shifts = _grid(q, n_heads, arguments["ROWS"]), None if bias is None else bias.to(q.dtype)
+        launch(_attention_forward, grid, q, kv, shifts, keys, out, **arguments)
     return (out,), (qkv, first, bias, keys, *results)
 
 
 def _backward(grads: Any, kept: Any, needed: Any, *, n_heads: int, p: float, **_: Any) -> Any:
     del needed
-    (grad,), (qkv, first, bias, keys, *results), settings = grads, kept, _settings(n_heads, p)
-    if _alone(qkv, first, n_heads):
-        q_grad, kv_grad, sums = _one_backward(grad, first, qkv, bias, keys, settings=settings)
-        return kv_grad, q_grad, None if bias is None else sums.to(bias.dtype)
+    grad, (qkv, first, bias, keys, *results) = grads[0].contiguous(), kept
     out, first_out = torch.empty_like(qkv), None if first is None else torch.empty_like(first)
-    (q_grad, kv_grad), (q, kv) = divided(out, first_out), divided(qkv, first)
-    targets: dict[str, Any] = {"settings": settings, "q_grad": q_grad, "kv_grad": kv_grad}
-    if _is_long(qkv, first, n_heads):
-        tiled_backward(grad, q, kv, bias, results, numbers=_numbers(q, settings), **targets)
+    (q, kv), (q_grad, kv_grad) = divided(qkv, first), divided(out, first_out)
+    arguments, way = _arguments(q, kv, bias, n_heads, p), _way(q, kv, first, n_heads)
+    arguments["root"] = arguments["D"] ** -0.5
+    if way == "first":
+        sums = _first_slopes(grad, (q, kv, bias, keys), (q_grad, kv_grad), arguments)
+        return out, first_out, None if bias is None else sums.to(bias.dtype)
+    arguments |= _of_queries(q, kv, arguments["D"])
+    if way == "tiles":
+        tiled_backward((grad, q, kv, bias), results, (q_grad, kv_grad), arguments)
     else:
-        _all_backward(grad, q, kv, bias, keys, **targets)
+        arguments |= _row_tile(q, kv.shape[2])
+        grid, shifts = _grid(q, n_heads, arguments["ROWS"]), None if bias is None else bias.to(q.dtype)
+        launch(_attention_backward, grid, grad, q, kv, shifts, keys, q_grad, kv_grad, **arguments)
     bias_grad = None
     if bias is not None:
         q_sum, v_sum = q_grad.sum((1, 2)), kv_grad[..., q_grad.shape[-1] :].sum((1, 2))
@@ -457,19 +395,15 @@ def _backward(grads: Any, kept: Any, needed: Any, *, n_heads: int, p: float, **_
     return out, first_out, bias_grad
 
 
-def _alone(qkv: Tensor, first: Tensor | None, n_heads: int) -> bool:
-    """Return whether the kernels for the first query apply."""
-    return first is not None and holds(qkv.shape[2], n_heads, first.shape[3] // n_heads)
-
-
-def _is_long(qkv: Tensor, first: Tensor | None, n_heads: int) -> bool:
-    """Return whether a row has too many tokens for one program."""
-    width = qkv.shape[3] // (3 if first is None else 2)
-    return not is_short(qkv.shape[2], width // n_heads)
-
-
-def _settings(n_heads: int, p: float) -> AttentionSettings:
-    return AttentionSettings(n_heads, p, torch.get_float32_matmul_precision() != "highest")
+def _first_slopes(grad: Tensor, inputs: Any, outputs: tuple[Tensor, Tensor], arguments: dict[str, Any]) -> Tensor:
+    """Write the gradients of q and kv, and return that of the bias in float32."""
+    n_members, n_rows, _, width = grad.shape
+    rows = max(FIRST_ROWS, triton.next_power_of_2(triton.cdiv(n_rows, FIRST_PARTS)))
+    n_parts = triton.cdiv(n_rows, rows)
+    parts = torch.empty(n_members, n_parts, 1, 3 * width, dtype=torch.float32, device=grad.device)
+    tile = _first_constants(arguments, 2048)
+    launch(_first_backward, (n_parts, n_members), grad, *inputs, *outputs, parts, ROWS=rows, **arguments, **tile)
+    return add_parts(parts)[0]
 
 
 ATTENTION = Path(_forward, _backward)

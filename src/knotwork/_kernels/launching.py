@@ -19,7 +19,7 @@ from triton.compiler import CompiledKernel
 from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
-__all__ = ["MOST_PLANS", "Launch", "launch", "power_of_2_from"]
+__all__ = ["MOST_PLANS", "Launch", "contiguous", "launch", "power_of_2_from"]
 
 ALIGNED = 16
 """Bytes to which Triton aligns vectors: code that uses them is selected by the addresses of the tensors."""
@@ -163,10 +163,12 @@ def launch(kernel: Any, grid: tuple[int, ...], *arguments: Any, **others: Any) -
     grid : tuple of int
         Numbers of programs along one to three axes.
     *arguments : Any
-        Tensors and numbers in the order of the kernel's parameters.
+        Tensors and numbers in the order of the kernel's parameters, the first a tensor. None stands for a tensor that
+        the kernel does not read.
     **others : Any
         Further parameters by name, and options such as ``num_warps``.
     """
+    arguments = tuple([arguments[0] if each is None else each for each in arguments])
     loaded = _selected(kernel, arguments, others)
     if loaded is None:
         kernel[grid](*arguments, **others)
@@ -232,6 +234,11 @@ class Launch:
         known = loaded, tuple([number for number, taken in zip(self._numbers, is_argument, strict=True) if taken])
         self._known[kind] = known
         return known
+
+
+def contiguous(*tensors: Tensor | None) -> Any:
+    """Return tensors whose values follow each other in memory, as kernels read them; None stays."""
+    return tuple([None if tensor is None else tensor.contiguous() for tensor in tensors])
 
 
 def power_of_2_from(n: int) -> int:
