@@ -6,7 +6,7 @@ Times are microseconds per network, in bfloat16, and as multiples of the time th
 would take, at the rate of a copy. "Block" is what a block computes without attention, forward and backward, with its
 products: its kernels read what a product has just written. There "ascending" is the same with programs in the order of
 members. FOLDER has other versions of `layer_norm_triton.py`, `reglu_triton.py` and `tokens_triton.py`, measured beside
-those of the library and compared with them. Tables with tiles and numbers of programs follow.
+those of the library and compared with them. Tables with tiles follow.
 """
 
 import argparse
@@ -39,12 +39,8 @@ FLOORS = {
     "tokens backward": WIDTH,
 }
 """Numbers that a token reads and writes."""
-TILES = ((1024, 4, 1), (1024, 4, 2), (1024, 4, 3), (2048, 4, 1), (2048, 8, 1), (512, 2, 1), (2048, 8, 2))
-"""Values, warps and stages of a program, backward."""
-PARTS = (4, 1, 2, 8, 16, 32)
-"""Parts of a member over the blocks of a part, backward."""
-FORWARD = ((1024, 4, 4), (1024, 4, 1), (1024, 4, 2), (1024, 4, 8), (2048, 4, 2), (2048, 8, 2))
-"""Values, warps and blocks of a program, forward."""
+TILES = ((1024, 4), (2048, 4), (2048, 8), (512, 2))
+"""Values and warps of a program."""
 
 
 def timed(work: Callable[[], object], n_members: int) -> float:
@@ -190,13 +186,11 @@ def tables(shape: tuple[int, int, int, int], ways: dict[str, SimpleNamespace], r
     """Measure a stack."""
     on = stack(shape)
     yield from comparison(on, ways, shape[1] * shape[2] * 2 / rate)
-    tiles = dict(zip(("TILE", "WARPS", "STAGES"), zip(*TILES, strict=True), strict=True))
-    forward = dict(zip(("TILE", "WARPS", "FORWARD_BLOCKS"), zip(*FORWARD, strict=True), strict=True))
+    tiles = dict(zip(("TILE", "WARPS"), zip(*TILES, strict=True), strict=True))
+    files = {"layer norm": layer_norm_triton, "gated unit": reglu_triton}
     yield ""
-    for name, file in (("layer norm backward", layer_norm_triton), ("gated unit backward", reglu_triton)):
-        yield sweep(on, name, layer_norm_triton, {"PARTS_PER_BLOCK": PARTS}) + "\n"
-        yield sweep(on, name, file, tiles) + "\n"
-    yield sweep(on, "layer norm", layer_norm_triton, forward) + "\n"
+    for name in ("layer norm backward", "gated unit backward", "layer norm"):
+        yield sweep(on, name, files[name.removesuffix(" backward")], tiles) + "\n"
 
 
 def main() -> None:

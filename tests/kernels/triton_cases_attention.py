@@ -233,7 +233,7 @@ def several_blocks(monkeypatch):
     """Let programs take several blocks of rows, and sums of parts several iterations, although tensors are small."""
     for file in (layer_norm_triton, reglu_triton):
         monkeypatch.setattr(file, "TILE", 256)
-    for name, value in {"FORWARD_BLOCKS": 2, "PARTS_PER_BLOCK": 1, "ADDED": 2, "ADDED_COLUMNS": 128}.items():
+    for name, value in {"ADDED": 2, "ADDED_COLUMNS": 128}.items():
         monkeypatch.setattr(layer_norm_triton, name, value)
 
 

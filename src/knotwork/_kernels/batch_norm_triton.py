@@ -15,7 +15,7 @@ from knotwork._kernels.batch_norm import BatchNormSettings
 from knotwork._kernels.dispatch import Path, is_long
 from knotwork._kernels.dropout import Noise, keep_threshold
 from knotwork._kernels.dropout_triton import element_bits, member_key
-from knotwork._kernels.launching import launch
+from knotwork._kernels.launching import contiguous, launch
 
 __all__ = ["BATCH_NORM"]
 
@@ -219,10 +219,9 @@ def _run(
     shape = _shape(x, forward=True, fixed_order=settings.fixed_order)
     launch(
         _batch_norm_forward, (triton.cdiv(width, shape["COLUMNS"]), members),
-        x, weight.contiguous(), bias.contiguous(), *buffers, keys if counts is None else counts,
-        x if residual is None else residual.contiguous(), *(noise if noise is not None else (keys, keys)), mean,
-        inverse, keys, y, width, settings.momentum, settings.epsilon, keep_threshold(settings.p),
-        1.0 / (1.0 - settings.p), settings.stream,
+        *contiguous(x, weight, bias), *buffers, counts, *contiguous(residual), *(noise or (None, None)), mean, inverse,
+        keys, y, width, settings.momentum, settings.epsilon, keep_threshold(settings.p), 1.0 / (1.0 - settings.p),
+        settings.stream,
         COUNTED=counts is not None, RELU=settings.relu, DROP=drop, RESIDUAL=residual is not None, **shape,
     )  # fmt: skip
     return (y,), (x, weight, y if settings.relu else None, mean, inverse, keys)
@@ -237,8 +236,8 @@ def _run_backward(
     shape = _shape(x, forward=False, fixed_order=settings.fixed_order)
     launch(
         _batch_norm_backward, (triton.cdiv(x.shape[2], shape["COLUMNS"]), x.shape[0]),
-        grads[0].contiguous(), x, x if y is None else y, weight, keys if counts is None else counts, mean, inverse,
-        keys, x_grad, weight_grad, bias_grad, x.shape[2], keep_threshold(settings.p), 1.0 / (1.0 - settings.p),
+        grads[0].contiguous(), x, y, weight, counts, mean, inverse, keys, x_grad, weight_grad, bias_grad, x.shape[2],
+        keep_threshold(settings.p), 1.0 / (1.0 - settings.p),
         COUNTED=counts is not None, RELU=settings.relu, DROP=settings.p > 0.0, **shape,
     )  # fmt: skip
     return x_grad, weight_grad, bias_grad, grads[0] if needed[3] else None

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from knotwork._kernels.dispatch import Path, is_long
 from knotwork._kernels.dropout import Noise, keep_threshold
-from knotwork._kernels.launching import launch
+from knotwork._kernels.launching import contiguous, launch
 
 __all__ = [
     "BIAS_ACT",
@@ -108,32 +108,24 @@ def _elements(BLOCK: tl.constexpr, LONG: tl.constexpr):
 
 
 @triton.jit(do_not_specialize=["threshold", "stream"])
-def _dropout_forward(
+def _dropout(
     x_pointer, seeds_pointer, steps_pointer, y_pointer, keys_pointer,
     size, threshold, scale, stream,
-    BLOCK: tl.constexpr, LONG: tl.constexpr,
+    DRAWN: tl.constexpr, BLOCK: tl.constexpr, LONG: tl.constexpr,
 ):  # fmt: skip
+    """Drop values, or gradients by keys that are DRAWN already."""
     member = tl.program_id(1).to(tl.int64)
-    key = member_key(seeds_pointer, steps_pointer, member, stream)
-    if tl.program_id(0) == 0:
-        tl.store(keys_pointer + member, key.to(tl.int64))
+    if DRAWN:
+        key = tl.load(keys_pointer + member).to(tl.uint32)
+    else:
+        key = member_key(seeds_pointer, steps_pointer, member, stream)
+        if tl.program_id(0) == 0:
+            tl.store(keys_pointer + member, key.to(tl.int64))
     i = _elements(BLOCK, LONG)
     x = tl.load(x_pointer + member * size + i, mask=i < size, other=0.0).to(tl.float32)
     y = x * scale
     y = tl.where(element_bits(i, key) >= threshold.to(tl.uint32), y, 0.0)
     tl.store(y_pointer + member * size + i, y.to(y_pointer.dtype.element_ty), mask=i < size)
-
-
-@triton.jit(do_not_specialize=["threshold"])
-def _dropout_backward(
-    grad_pointer, keys_pointer, out_pointer, size, threshold, scale, BLOCK: tl.constexpr, LONG: tl.constexpr
-):
-    member = tl.program_id(1).to(tl.int64)
-    key = tl.load(keys_pointer + member).to(tl.uint32)
-    i = _elements(BLOCK, LONG)
-    grad = tl.load(grad_pointer + member * size + i, mask=i < size, other=0.0).to(tl.float32)
-    grad = tl.where(element_bits(i, key) >= threshold.to(tl.uint32), grad * scale, 0.0)
-    tl.store(out_pointer + member * size + i, grad.to(out_pointer.dtype.element_ty), mask=i < size)
 
 
 @triton.jit
@@ -240,43 +232,40 @@ def key_numbers(keys: Tensor, n: int) -> Tensor:
     return out
 
 
-def _dropout(x: Tensor, *, p: float, noise: Noise, stream: int) -> Any:
+def _drop(x: Tensor, p: float, noise: Noise | None, stream: int, keys: Tensor) -> Tensor:
+    """Return x after dropout; with noise the keys are drawn and written."""
     x = x.contiguous()
-    y, keys = torch.empty_like(x), torch.empty_like(noise.seeds)
-    members, size = x.shape[0], x[0].numel()
+    y, size = torch.empty_like(x), x[0].numel()
     launch(
-        _dropout_forward, (triton.cdiv(size, BLOCK), members),
-        x, noise.seeds, noise.step, y, keys, size, keep_threshold(p), 1.0 / (1.0 - p), stream,
-        BLOCK=BLOCK, LONG=is_long(size), num_warps=8,
+        _dropout, (triton.cdiv(size, BLOCK), len(x)),
+        x, *(noise or (None, None)), y, keys, size, keep_threshold(p), 1.0 / (1.0 - p), stream,
+        DRAWN=noise is None, BLOCK=BLOCK, LONG=is_long(size), num_warps=8,
     )  # fmt: skip
-    return (y,), (keys,)
+    return y
 
 
-def _dropout_slopes(grads: Any, kept: Any, needed: Any, *, p: float, **_: Any) -> Any:
+def _dropout_forward(x: Tensor, *, p: float, noise: Noise, stream: int) -> Any:
+    keys = torch.empty_like(noise.seeds)
+    return (_drop(x, p, noise, stream, keys),), (keys,)
+
+
+def _dropout_backward(grads: Any, kept: Any, needed: Any, *, p: float, stream: int, **_: Any) -> Any:
     del needed
-    grad, (keys,) = grads[0].contiguous(), kept
-    out = torch.empty_like(grad)
-    members, size = grad.shape[0], grad[0].numel()
-    grid = (triton.cdiv(size, BLOCK), members)
-    numbers = size, keep_threshold(p), 1.0 / (1.0 - p)
-    launch(_dropout_backward, grid, grad, keys, out, *numbers, BLOCK=BLOCK, LONG=is_long(size), num_warps=8)
-    return (out,)
+    return (_drop(grads[0], p, None, stream, kept[0]),)
 
 
 def _bias_act(
     x: Tensor, bias: Tensor, *, p: float, noise: Noise | None, stream: int, activation: str, scale: float
 ) -> Any:
     """Return ``dropout(activation(scale * x + bias))``; without noise nothing is dropped."""
-    x, bias = x.contiguous(), bias.contiguous()
-    y = torch.empty_like(x)
-    members, size = x.shape[0], x[0].numel()
-    seeds, steps = (bias, bias) if noise is None else (noise.seeds.contiguous(), noise.step.contiguous())
-    keys = None if noise is None or activation == "relu" else torch.empty_like(seeds)
+    x, bias = contiguous(x, bias)
+    y, size = torch.empty_like(x), x[0].numel()
+    keys = None if noise is None or activation == "relu" else torch.empty_like(noise.seeds)
     launch(
-        _bias_act_forward, (triton.cdiv(size, BLOCK), members),
-        x, bias, seeds, steps, y, seeds if keys is None else keys, size, x.shape[-1], keep_threshold(p), scale,
-        1.0 / (1.0 - p), stream, ACTIVATION=activation, DROP=noise is not None, BLOCK=BLOCK,
-        LONG=is_long(size), num_warps=8,
+        _bias_act_forward, (triton.cdiv(size, BLOCK), len(x)),
+        x, bias, *contiguous(*(noise or (None, None))), y, keys, size, x.shape[-1], keep_threshold(p), scale,
+        1.0 / (1.0 - p), stream, ACTIVATION=activation, DROP=noise is not None, BLOCK=BLOCK, LONG=is_long(size),
+        num_warps=8,
     )  # fmt: skip
     return (y,), (y if activation == "relu" else x, bias, keys)
 
@@ -290,12 +279,12 @@ def _bias_act_slopes(grads: Any, kept: Any, needed: Any, *, p: float, activation
     bias_grad = torch.empty(members, width, dtype=torch.float32, device=source.device)
     launch(
         _bias_act_backward, (triton.cdiv(width, COLUMNS), members),
-        grad, source, bias, bias if keys is None else keys, x_grad, bias_grad, n_rows, width, keep_threshold(p), scale,
+        grad, source, bias, keys, x_grad, bias_grad, n_rows, width, keep_threshold(p), scale,
         1.0 / (1.0 - p), ACTIVATION=activation, DROP=keys is not None,
         N_BLOCKS=triton.cdiv(n_rows, ROWS), ROWS=ROWS, COLUMNS=COLUMNS, LONG=is_long(n_rows * width), num_warps=8,
     )  # fmt: skip
     return x_grad, bias_grad.to(bias.dtype)
 
 
-DROPOUT = Path(_dropout, _dropout_slopes)
+DROPOUT = Path(_dropout_forward, _dropout_backward)
 BIAS_ACT = Path(_bias_act, _bias_act_slopes)

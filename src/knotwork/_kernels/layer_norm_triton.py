@@ -12,7 +12,7 @@ import triton.language as tl
 from torch import Tensor
 
 from knotwork._kernels.dispatch import Path
-from knotwork._kernels.launching import launch
+from knotwork._kernels.launching import contiguous, launch
 
 __all__ = ["LAYER_NORM", "add_parts", "part_and_member", "parts_of"]
 
@@ -21,15 +21,6 @@ TILE = 1024
 
 WARPS = 4
 """Warps of a program."""
-
-FORWARD_BLOCKS = 1
-"""Blocks of rows of a program, forward: it loads weight and biases once for all."""
-
-STAGES = 1
-"""Blocks of rows that are loaded ahead, backward; 1 is none."""
-
-PARTS_PER_BLOCK = 1
-"""Number of parts of a member, backward, over the number of blocks of rows of a part."""
 
 ADDED, ADDED_COLUMNS = 256, 16
 """Parts and columns that a program adds at once."""
@@ -50,7 +41,7 @@ def part_and_member():
 def _layer_norm_forward(
     x_pointer, added_pointer, shift_pointer, weight_pointer, bias_pointer, sum_pointer, out_pointer, moments_pointer,
     n_rows, epsilon,
-    WIDTH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, BLOCKS: tl.constexpr, ADD: tl.constexpr,
+    WIDTH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, ADD: tl.constexpr,
 ):  # fmt: skip
     part, member = part_and_member()
     column = tl.arange(0, COLUMNS)[None, :]
@@ -62,23 +53,22 @@ def _layer_norm_forward(
     lane = tl.arange(0, 32)[None, :]
     if ADD:
         shift += tl.load(shift_pointer + of_member, mask=known, other=0.0).to(tl.float32)
-    for block in range(BLOCKS):
-        row = (part * BLOCKS + block) * ROWS + tl.arange(0, ROWS)[:, None]
-        here = (row < n_rows) & known
-        at = (member * n_rows + row) * WIDTH + column
-        x = tl.load(x_pointer + at, mask=here, other=0.0).to(tl.float32)
-        if ADD:
-            x = x + tl.load(added_pointer + at, mask=here, other=0.0).to(tl.float32) + shift
-            rounded = x.to(sum_pointer.dtype.element_ty)
-            tl.store(sum_pointer + at, rounded, mask=here)
-            x = rounded.to(tl.float32)
-        mean = tl.sum(x, axis=1)[:, None] / WIDTH
-        centred = tl.where(known, x - mean, 0.0)
-        scale = 1.0 / tl.sqrt(tl.sum(centred * centred, axis=1)[:, None] / WIDTH + epsilon)
-        tl.store(out_pointer + at, (centred * scale * weight + bias).to(out_pointer.dtype.element_ty), mask=here)
-        moments = moments_pointer + (member * n_rows + row) * 2 + lane
-        tl.store(moments, tl.broadcast_to(mean, (ROWS, 32)), mask=(row < n_rows) & (lane == 0))
-        tl.store(moments, tl.broadcast_to(scale, (ROWS, 32)), mask=(row < n_rows) & (lane == 1))
+    row = part * ROWS + tl.arange(0, ROWS)[:, None]
+    here = (row < n_rows) & known
+    at = (member * n_rows + row) * WIDTH + column
+    x = tl.load(x_pointer + at, mask=here, other=0.0).to(tl.float32)
+    if ADD:
+        x = x + tl.load(added_pointer + at, mask=here, other=0.0).to(tl.float32) + shift
+        rounded = x.to(sum_pointer.dtype.element_ty)
+        tl.store(sum_pointer + at, rounded, mask=here)
+        x = rounded.to(tl.float32)
+    mean = tl.sum(x, axis=1)[:, None] / WIDTH
+    centred = tl.where(known, x - mean, 0.0)
+    scale = 1.0 / tl.sqrt(tl.sum(centred * centred, axis=1)[:, None] / WIDTH + epsilon)
+    tl.store(out_pointer + at, (centred * scale * weight + bias).to(out_pointer.dtype.element_ty), mask=here)
+    moments = moments_pointer + (member * n_rows + row) * 2 + lane
+    tl.store(moments, tl.broadcast_to(mean, (ROWS, 32)), mask=(row < n_rows) & (lane == 0))
+    tl.store(moments, tl.broadcast_to(scale, (ROWS, 32)), mask=(row < n_rows) & (lane == 1))
 
 
 @triton.jit(do_not_specialize=["n_rows", "n_blocks", "spacing"])
@@ -86,7 +76,6 @@ def _layer_norm_backward(
     grad_pointer, sum_grad_pointer, x_pointer, moments_pointer, weight_pointer, x_grad_pointer, parts_pointer,
     n_rows, n_blocks, spacing,
     WIDTH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, ADD: tl.constexpr, SUM_GRAD: tl.constexpr,
-    STAGES: tl.constexpr,
 ):  # fmt: skip
     """Write the gradient of x, and this program's partial sums for weight, bias, and the shift of a sum.
 
@@ -99,7 +88,7 @@ def _layer_norm_backward(
     weight_sums = tl.zeros((ROWS, COLUMNS), tl.float32)
     bias_sums = tl.zeros((ROWS, COLUMNS), tl.float32)
     shift_sums = tl.zeros((ROWS, COLUMNS), tl.float32)
-    for block in tl.range(n_blocks, num_stages=STAGES):
+    for block in tl.range(n_blocks, num_stages=1):
         row = (part * n_blocks + block) * ROWS + tl.arange(0, ROWS)[:, None]
         here = (row < n_rows) & (column < WIDTH)
         at = (member * n_rows + row) * WIDTH + column
@@ -164,7 +153,7 @@ def parts_of(n_rows: int, rows: int) -> tuple[int, int]:
 
     Both grow as the root of the rows of a member. They do not depend on the number of members, so that sums do not.
     """
-    n_blocks = max(1, math.isqrt(triton.cdiv(n_rows, rows) // PARTS_PER_BLOCK))
+    n_blocks = max(1, math.isqrt(triton.cdiv(n_rows, rows)))
     return n_blocks, triton.cdiv(n_rows, rows * n_blocks)
 
 
@@ -182,10 +171,9 @@ def _forward(
     n_rows, tile = x[0].numel() // x.shape[-1], _tile(x.shape[-1])
     moments = torch.empty(len(x), n_rows, 2, dtype=torch.float32, device=x.device)  # mean, and one over the spread
     launch(
-        _layer_norm_forward, (triton.cdiv(n_rows, tile["ROWS"] * FORWARD_BLOCKS), len(x)),
-        x, x if added is None else added.contiguous(), weight if shift is None else shift.contiguous(),
-        weight.contiguous(), bias.contiguous(), total, out, moments, n_rows, epsilon,
-        **tile, BLOCKS=FORWARD_BLOCKS, ADD=added is not None,
+        _layer_norm_forward, (triton.cdiv(n_rows, tile["ROWS"]), len(x)),
+        *contiguous(x, added, shift, weight, bias), total, out, moments, n_rows, epsilon,
+        **tile, ADD=added is not None,
     )  # fmt: skip
     kept = (total, moments, weight, None if shift is None else shift[:0], bias[:0])  # of the last two only the types
     return (total[..., :1, :].clone() if first else total, out), kept
@@ -194,7 +182,7 @@ def _forward(
 def _backward(grads: Any, kept: Any, needed: Any, **_: Any) -> Any:
     del needed
     (sum_grad, grad), (total, moments, weight, shift, bias) = grads, kept
-    grad = torch.zeros_like(total) if grad is None else grad.contiguous()
+    grad = torch.zeros_like(total) if grad is None else grad
     n_rows, tile = total[0].numel() // total.shape[-1], _tile(total.shape[-1])
     (n_blocks, n_parts), kinds = parts_of(n_rows, tile["ROWS"]), 2 if shift is None else 3
     spacing = 1 if sum_grad is None else total.numel() // sum_grad.numel()
@@ -202,10 +190,8 @@ def _backward(grads: Any, kept: Any, needed: Any, **_: Any) -> Any:
     parts = torch.empty(len(total), n_parts, kinds, total.shape[-1], dtype=torch.float32, device=total.device)
     launch(
         _layer_norm_backward, (n_parts, len(total)),
-        grad, grad if sum_grad is None else sum_grad.contiguous(), total, moments, weight.contiguous(), x_grad, parts,
-        n_rows, n_blocks, spacing,
+        *contiguous(grad, sum_grad, total, moments, weight), x_grad, parts, n_rows, n_blocks, spacing,
         **tile, ADD=shift is not None, SUM_GRAD="none" if sum_grad is None else "all" if spacing == 1 else "some",
-        STAGES=STAGES,
     )  # fmt: skip
     weight_grad, bias_grad, *shift_grad = add_parts(parts).unbind()
     of_sum = (None, None) if shift is None else (x_grad, shift_grad[0].to(shift.dtype))

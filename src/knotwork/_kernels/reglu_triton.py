@@ -10,7 +10,7 @@ from torch import Tensor
 from knotwork._kernels.dispatch import Path, is_long
 from knotwork._kernels.dropout import Noise, keep_threshold
 from knotwork._kernels.dropout_triton import element_bits, member_keys, sum_bits
-from knotwork._kernels.launching import launch
+from knotwork._kernels.launching import contiguous, launch
 from knotwork._kernels.layer_norm_triton import add_parts, part_and_member, parts_of
 
 __all__ = ["REGLU"]
@@ -20,9 +20,6 @@ BLOCK = 1024
 
 TILE, WARPS = 1024, 4
 """Results that a program holds at once and its warps, backward; more warps for long rows."""
-
-STAGES = 1
-"""Blocks of rows that are loaded ahead, backward; 1 is none."""
 
 
 @triton.jit(do_not_specialize=["threshold"])
@@ -55,7 +52,6 @@ def _reglu_backward(
     grad_pointer, x_pointer, bias_pointer, keys_pointer, out_pointer, parts_pointer,
     n_rows, n_blocks, threshold, factor,
     HALF: tl.constexpr, BIAS: tl.constexpr, DROPOUT: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
-    STAGES: tl.constexpr,
 ):  # fmt: skip
     """Write the gradient of some rows, and the sum over them for the bias."""
     part, member = part_and_member()
@@ -69,7 +65,7 @@ def _reglu_backward(
     if DROPOUT:
         key = tl.load(keys_pointer + member).to(tl.uint32)
     a_sums, b_sums = tl.zeros((ROWS, COLUMNS), tl.float32), tl.zeros((ROWS, COLUMNS), tl.float32)
-    for block in tl.range(n_blocks, num_stages=STAGES):
+    for block in tl.range(n_blocks, num_stages=1):
         row = (part * n_blocks + block) * ROWS + tl.arange(0, ROWS)[:, None]
         here = (row < n_rows) & known
         at = (member * n_rows + row) * (2 * HALF) + column
@@ -94,14 +90,14 @@ def _reglu_backward(
 
 
 def _reglu(x: Tensor, bias: Tensor | None, *, p: float, noise: Noise | None, stream: int) -> Any:
-    x, keys = x.contiguous(), member_keys(noise, stream) if p > 0.0 and noise is not None else None
+    x, bias = contiguous(x, bias)
+    keys = member_keys(noise, stream) if p > 0.0 and noise is not None else None
     half = x.shape[-1] // 2
     out = torch.empty(*x.shape[:-1], half, dtype=x.dtype, device=x.device)
     size = out[0].numel()
     launch(
         _reglu_forward, (triton.cdiv(size, BLOCK), len(x)),
-        x, x if bias is None else bias.contiguous(), x if keys is None else keys, out, size, keep_threshold(p),
-        1.0 / (1.0 - p),
+        x, bias, keys, out, size, keep_threshold(p), 1.0 / (1.0 - p),
         HALF=half, BIAS=bias is not None, DROPOUT=p > 0.0, BLOCK=BLOCK, LONG=is_long(2 * size),
     )  # fmt: skip
     return (out,), (x, bias, keys)
@@ -117,9 +113,8 @@ def _reglu_slopes(grads: Any, kept: Any, needed: Any, *, p: float, **_: Any) -> 
     parts = torch.empty(len(x), n_parts, 1, 2 * half, dtype=torch.float32, device=x.device)
     launch(
         _reglu_backward, (n_parts, len(x)),
-        grad, x, x if bias is None else bias.contiguous(), x if keys is None else keys, out, parts, n_rows,
-        n_blocks, keep_threshold(p), 1.0 / (1.0 - p),
-        HALF=half, BIAS=bias is not None, DROPOUT=p > 0.0, ROWS=rows, COLUMNS=columns, STAGES=STAGES,
+        grad, x, bias, keys, out, parts, n_rows, n_blocks, keep_threshold(p), 1.0 / (1.0 - p),
+        HALF=half, BIAS=bias is not None, DROPOUT=p > 0.0, ROWS=rows, COLUMNS=columns,
         num_warps=max(WARPS, min(16, columns // 512)),
     )  # fmt: skip
     return out, None if bias is None else add_parts(parts)[0].to(bias.dtype)
