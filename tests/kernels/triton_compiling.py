@@ -210,7 +210,7 @@ def test_functions_that_vary_everywhere(compiled, kind, n_knots, long_from, monk
     forward = [f"_{TABLES[kind]}_forward"] if kind in TABLES else []
     backward = [*forward, f"_{TABLES[kind]}_backward"] if kind in TABLES else []
     rows = ["_dense_forward", *["_dense_backward"] * (2 if kind == Functions.NATURAL else 1), "_add_parts"]
-    assert compiled == ["_penalty_forward", *forward, *rows, *backward, "_breaks_backward"]
+    assert compiled == ["_penalty_forward", *forward, *rows, *backward, "_logits_backward"]
 
 
 def test_what_the_compiler_refuses_is_found(compiled):

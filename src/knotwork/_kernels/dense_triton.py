@@ -14,7 +14,7 @@ from torch import Tensor
 
 from knotwork._kernels.dispatch import Path, is_long
 from knotwork._kernels.encoding_triton import WIDEST, find
-from knotwork._kernels.launching import launch
+from knotwork._kernels.launching import contiguous, launch
 from knotwork.basis import Functions
 
 __all__ = ["DENSE", "TABLE"]
@@ -363,62 +363,38 @@ def _factors_backward(
         tl.store(widths_grad_pointer + feature * n_widths + k, -product, mask=k < n_widths)
 
 
-def _contiguous(tensors: Any) -> Any:
-    return tuple(None if tensor is None else tensor.contiguous() for tensor in tensors)
-
-
 def _make_table(breaks: Tensor, n_knots: Tensor, log_widths: Tensor | None, kind: int) -> tuple[Tensor, Tensor | None]:
     """Return the table, and for natural splines the shares of elimination."""
-    (n_groups, n_features, n_breaks), columns = breaks.shape, triton.next_power_of_2(breaks.shape[-1])
+    n_breaks, grid = breaks.shape[-1], (n_knots.numel(),)
+    shape: Any = {"COLUMNS": triton.next_power_of_2(n_breaks), "num_warps": 1}
     if kind == Functions.NATURAL:
         out, shares = breaks.new_empty(*breaks.shape, n_breaks), torch.empty_like(breaks)
-        launch(
-            _bends_forward,
-            (n_groups * n_features,),
-            breaks,
-            n_knots,
-            shares,
-            out,
-            n_breaks,
-            COLUMNS=columns,
-            num_warps=1,
-        )
+        launch(_bends_forward, grid, breaks, n_knots, shares, out, n_breaks, **shape)
         return out, shares
     out, n_widths = torch.empty_like(breaks), 0 if log_widths is None else log_widths.shape[-1]
-    launch(
-        _factors_forward, (n_groups * n_features,),
-        breaks, n_knots, out if log_widths is None else log_widths, out, n_breaks, n_widths, COLUMNS=columns,
-        LEARNED=log_widths is not None, num_warps=1,
-    )  # fmt: skip
+    shape["LEARNED"] = log_widths is not None
+    launch(_factors_forward, grid, breaks, n_knots, log_widths, out, n_breaks, n_widths, **shape)
     return out, None
 
 
 def _run_table(breaks: Tensor, n_knots: Tensor, log_widths: Tensor | None, *, kind: int) -> Any:
     tensors = breaks, n_knots, log_widths
-    return _make_table(*_contiguous(tensors), kind)[:1], tensors
+    return _make_table(*contiguous(*tensors), kind)[:1], tensors
 
 
 def _table_slopes(grads: Any, kept: Any, needed: Any, *, kind: int) -> Any:
     """Return the gradients of breaks and widths; the table is small, and is computed again."""
-    breaks, n_knots, log_widths = _contiguous(kept)
+    breaks, n_knots, log_widths, grad = contiguous(*kept, grads[0])
     table, shares = _make_table(breaks, n_knots, log_widths, kind)
-    n_breaks, grid = breaks.shape[-1], (breaks.shape[0] * breaks.shape[1],)
-    grad, breaks_grad = grads[0].contiguous(), torch.empty_like(breaks)
+    n_breaks, n_widths = breaks.shape[-1], 0 if log_widths is None else log_widths.shape[-1]
+    breaks_grad, widths_grad = torch.empty_like(breaks), None if log_widths is None else torch.empty_like(log_widths)
+    shape: Any = {"COLUMNS": triton.next_power_of_2(max(n_breaks, n_widths)), "num_warps": 1}
     if kind == Functions.NATURAL:
-        launch(
-            _bends_backward, grid,
-            grad, breaks, n_knots, shares, table, torch.empty_like(table), breaks_grad, n_breaks,
-            COLUMNS=triton.next_power_of_2(n_breaks), num_warps=1,
-        )  # fmt: skip
-        return breaks_grad if needed[0] else None, None, None
-    widths_grad = None if log_widths is None else torch.empty_like(log_widths)
-    n_widths = 0 if log_widths is None else log_widths.shape[-1]
-    launch(
-        _factors_backward, grid,
-        grad, breaks, n_knots, table, breaks_grad, breaks_grad if widths_grad is None else widths_grad,
-        n_breaks, n_widths, COLUMNS=triton.next_power_of_2(max(n_breaks, n_widths)),
-        LEARNED=log_widths is not None, num_warps=1,
-    )  # fmt: skip
+        tensors = grad, breaks, n_knots, shares, table, torch.empty_like(table), breaks_grad
+        launch(_bends_backward, (n_knots.numel(),), *tensors, n_breaks, **shape)
+    else:
+        tensors, shape["LEARNED"] = (grad, breaks, n_knots, table, breaks_grad, widths_grad), log_widths is not None
+        launch(_factors_backward, (n_knots.numel(),), *tensors, n_breaks, n_widths, **shape)
     return breaks_grad if needed[0] else None, None, widths_grad if needed[2] else None
 
 
@@ -438,7 +414,7 @@ def _run(x: Tensor, breaks: Tensor, n_knots: Tensor, table: Tensor | None, **set
         values = VALUES // lengths["COLUMNS"]
         launch(
             _dense_forward, (triton.cdiv(x.numel(), values), triton.cdiv(size, lengths["COLUMNS"])),
-            *_contiguous((x, breaks, n_knots, breaks if table is None else table)), out,
+            *contiguous(x, breaks, n_knots, table), out,
             x.numel(), n_rows, n_features, n_breaks, size // lengths["UNIT"],
             KIND=settings["kind"], VALUES=values, STEPS=(n_breaks - 2).bit_length(), WIDE=size > lengths["COLUMNS"],
             LONG=is_long(out.numel()), **lengths,
@@ -472,31 +448,19 @@ def _sum_rows(grad: Tensor, kept: Any, needed: Any, kind: int) -> tuple[Tensor, 
         )  # fmt: skip
     breaks_grad, table_grad = torch.empty_like(breaks), torch.empty_like(table)
     if needed[1] or needed[3]:
-        launch(
-            _add_parts,
-            (n_tables, triton.cdiv(n_first + n_breaks, ADDED)),
-            parts,
-            table_grad,
-            breaks_grad,
-            n_tables,
-            n_first,
-            n_breaks,
-            tiles_of_breaks,
-            N_PARTS=n_parts,
-            ADDED=ADDED,
-        )
+        grid = n_tables, triton.cdiv(n_first + n_breaks, ADDED)
+        tensors, numbers = (parts, table_grad, breaks_grad), (n_tables, n_first, n_breaks, tiles_of_breaks)
+        launch(_add_parts, grid, *tensors, *numbers, N_PARTS=n_parts, ADDED=ADDED)
     return x_grads, breaks_grad, table_grad
 
 
 def _slopes(grads: Any, kept: Any, needed: Any, *, kind: int, **_: Any) -> Any:
     """Return the gradients of x, breaks and table."""
-    x, breaks, n_knots, table = _contiguous(kept)
+    x, breaks, n_knots, table, grad = contiguous(*kept, grads[0])
     if x.numel():
         inputs = x, breaks, n_knots, breaks if table is None else table
-        x_grads, breaks_grad, table_grad = _sum_rows(grads[0].contiguous(), inputs, needed, kind)
-        x_grad = x_grads[0]
-        for other in x_grads[1:]:
-            x_grad = x_grad + other
+        x_grads, breaks_grad, table_grad = _sum_rows(grad, inputs, needed, kind)
+        x_grad = sum(x_grads[1:], x_grads[0])
     else:
         x_grad, breaks_grad = torch.empty_like(x), torch.zeros_like(breaks)
         table_grad = None if table is None else torch.zeros_like(table)

@@ -24,7 +24,6 @@ from knotwork._kernels.knots_triton import (
     logits_slopes,
     make_knots,
     padded,
-    penalty_backward,
     penalty_slopes,
     plan_knots,
     softmax_shares,
@@ -613,7 +612,9 @@ def backward(
     if not x.numel():
         if penalty_grad is None:
             return x_grad, out.zero_()
-        return x_grad, out.copy_(penalty_backward(penalty_grad, logits, n_knots, min_spacing, epsilon, shapes.size))
+        return x_grad, out.copy_(
+            knots_to_logits(None, penalty_grad, logits, n_knots, None, min_spacing, epsilon, shapes.size)
+        )
     plans = _plan_backward(
         shapes, kind, degree, min_spacing, epsilon, with_x=with_x, with_knots=with_knots,
         to_logits=spacings is not None, with_penalty=penalty_grad is not None,

@@ -4,7 +4,7 @@ Each program computes a tile of the result of one member, and runs over the summ
 with zeros at the end of a sum changes nothing, and rows of a result do not depend on each other.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import triton
@@ -12,7 +12,7 @@ import triton.language as tl
 from torch import Tensor
 
 from knotwork._kernels.dispatch import Path
-from knotwork._kernels.launching import launch
+from knotwork._kernels.launching import contiguous, launch
 
 __all__ = ["ADD_BIAS", "LOOK_UP", "PRODUCT", "row_sums"]
 
@@ -126,32 +126,25 @@ def _look_up_backward(
     tl.store(out, total.to(out_pointer.dtype.element_ty), mask=(code < n_codes)[:, None] & (column < width)[None, :])
 
 
-class _Shape(NamedTuple):
-    """Rows, columns and summands of a product."""
-
-    n_rows: int
-    n_columns: int
-    n_inner: int
-
-
 def _multiply(
-    a: Tensor, b: Tensor, shape: _Shape, *, bias: Tensor | None = None, a_transposed: bool = False,
-    b_transposed: bool = False,
-) -> Tensor:  # fmt: skip
+    a: Tensor, b: Tensor, bias: Tensor | None = None, *, a_transposed: bool = False, b_transposed: bool = False
+) -> Tensor:
     """Return ``a @ b + bias`` of every member; a transposed factor lies in memory as its transpose."""
-    out = torch.empty(len(a), shape.n_rows, shape.n_columns, dtype=a.dtype, device=a.device)
+    n_rows, n_inner = a.shape[:0:-1] if a_transposed else a.shape[1:]
+    n_columns = b.shape[1 if b_transposed else 2]
+    out = torch.empty(len(a), n_rows, n_columns, dtype=a.dtype, device=a.device)
+    lengths = n_rows, n_columns, n_inner
     in_rows = (a_transposed, True, not a_transposed or b_transposed)  # lengths of rows in memory
-    units = [_unit(n, a.element_size()) if is_row else 1 for n, is_row in zip(shape, in_rows, strict=True)]
+    units = [_unit(n, a.element_size()) if is_row else 1 for n, is_row in zip(lengths, in_rows, strict=True)]
     exact = a.dtype == torch.float32 and torch.get_float32_matmul_precision() == "highest"
     widest, inner = (EXACT_COLUMNS, EXACT_INNER) if exact else (TILE_COLUMNS, TILE_BYTES // a.element_size())
-    columns = min(max(triton.next_power_of_2(shape.n_columns), 16), widest)
-    grid = (triton.cdiv(shape.n_rows, TILE_ROWS) * triton.cdiv(shape.n_columns, columns), len(a))
+    columns = min(max(triton.next_power_of_2(n_columns), 16), widest)
     launch(
-        _product, grid,
-        a, b, out if bias is None else bias, out, *(n // unit for n, unit in zip(shape, units, strict=True)),
+        _product, (triton.cdiv(n_rows, TILE_ROWS) * triton.cdiv(n_columns, columns), len(a)),
+        a, b, bias, out, *(n // unit for n, unit in zip(lengths, units, strict=True)),
         ROW_UNIT=units[0], COLUMN_UNIT=units[1], INNER_UNIT=units[2], A_TRANSPOSED=a_transposed,
         B_TRANSPOSED=b_transposed, BIASED=bias is not None, PRECISION="ieee" if exact else "tf32", ROWS=TILE_ROWS,
-        COLUMNS=columns, INNER=inner, N_BLOCKS=triton.cdiv(shape.n_inner, inner), num_stages=3,
+        COLUMNS=columns, INNER=inner, N_BLOCKS=triton.cdiv(n_inner, inner), num_stages=3,
         num_warps=_n_warps(a.element_size(), b_transposed=b_transposed),
     )  # fmt: skip
     return out
@@ -179,39 +172,22 @@ def _sum_rows(x: Tensor, dtype: torch.dtype) -> Tensor:
     """Return the sums over the rows of each member, of shape (M, d)."""
     members, n_rows, width = x.shape
     out = torch.empty(members, width, dtype=dtype, device=x.device)
-    launch(
-        _column_sums,
-        (triton.cdiv(width, COLUMNS), members),
-        x,
-        out,
-        n_rows,
-        width,
-        N_BLOCKS=triton.cdiv(n_rows, ROWS),
-        ROWS=ROWS,
-        COLUMNS=COLUMNS,
-    )
+    grid, n_blocks = (triton.cdiv(width, COLUMNS), members), triton.cdiv(n_rows, ROWS)
+    launch(_column_sums, grid, x, out, n_rows, width, N_BLOCKS=n_blocks, ROWS=ROWS, COLUMNS=COLUMNS)
     return out
 
 
 def _run_product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Any:
-    x, weight = x.contiguous(), weight.contiguous()
-    shape = _Shape(x.shape[1], weight.shape[2], weight.shape[1])
-    out = _multiply(x, weight, shape, bias=None if bias is None else bias.contiguous())
-    return (out,), (x, weight, bias)
+    tensors = x, weight, bias = contiguous(x, weight, bias)
+    return (_multiply(x, weight, bias),), tensors
 
 
 def _product_slopes(grads: Any, kept: Any, needed: Any) -> Any:
     """Return the gradients of x, weight and bias."""
     (x, weight, bias), grad = kept, grads[0].contiguous()
-    (n_rows, d_in), d_out = x.shape[1:], weight.shape[2]
-    x_grad = weight_grad = bias_grad = None
-    if needed[0]:
-        x_grad = _multiply(grad, weight, _Shape(n_rows, d_in, d_out), b_transposed=True)
-    if needed[1]:
-        weight_grad = _multiply(x, grad, _Shape(d_in, d_out, n_rows), a_transposed=True)
-    if needed[2] and bias is not None:
-        bias_grad = _sum_rows(grad, bias.dtype)
-    return x_grad, weight_grad, bias_grad
+    x_grad = _multiply(grad, weight, b_transposed=True) if needed[0] else None
+    weight_grad = _multiply(x, grad, a_transposed=True) if needed[1] else None
+    return x_grad, weight_grad, _sum_rows(grad, bias.dtype) if needed[2] else None
 
 
 def _run_bias(x: Tensor, bias: Tensor) -> Any:

@@ -8,10 +8,10 @@ import triton.language as tl
 from torch import Tensor
 
 from knotwork._kernels.fixed_order_triton import row_sums
-from knotwork._kernels.launching import MOST_PLANS, Launch, launch, power_of_2_from
+from knotwork._kernels.launching import MOST_PLANS, Launch, contiguous, launch, power_of_2_from
 
 __all__ = [
-    "MOST_IN_ONE", "knots_of", "knots_to_logits", "logits_slopes", "make_knots", "padded", "penalty_backward",
+    "MOST_IN_ONE", "knots_of", "knots_to_logits", "logits_slopes", "make_knots", "padded",
     "penalty_slopes", "plan_knots", "softmax_shares", "store_breaks",
 ]  # fmt: skip
 
@@ -94,23 +94,6 @@ def _breaks_forward(
 
 @triton.jit(
     do_not_specialize=["n_features", "n_widths"],
-    do_not_specialize_on_alignment=["logits_pointer", "n_knots_pointer", "out_pointer", "grad_pointer"],
-)
-def _breaks_backward(
-    grad_pointer, logits_pointer, n_knots_pointer, out_pointer, n_features, n_widths, min_spacing, WIDTHS: tl.constexpr
-):
-    table = tl.program_id(0)
-    n_knots = tl.load(n_knots_pointer + table)
-    shares = softmax_shares(logits_pointer + table * n_widths, n_knots, WIDTHS)
-    k = tl.arange(0, WIDTHS)
-    slopes = tl.load(grad_pointer + table * (n_widths + 1) + 1 + k, mask=k < n_knots, other=0.0)
-    # A width moves the knot at its end and all knots after it.
-    slopes = logits_slopes(shares, tl.cumsum(slopes, axis=0, reverse=True), n_knots, min_spacing)
-    tl.store(out_pointer + table * n_widths + k, slopes, mask=k < n_widths)
-
-
-@triton.jit(
-    do_not_specialize=["n_features", "n_widths"],
     do_not_specialize_on_alignment=[
         "logits_pointer", "n_knots_pointer", "breaks_pointer", "out_pointer", "fixed_pointer", "learned_pointer",
     ],
@@ -145,17 +128,22 @@ def _penalty_forward(
     do_not_specialize=["n_features", "n_widths"],
     do_not_specialize_on_alignment=["logits_pointer", "n_knots_pointer", "out_pointer", "grad_pointer"],
 )
-def _penalty_backward(
+def _logits_backward(
     grad_pointer, logits_pointer, n_knots_pointer, out_pointer,
     n_features, n_widths, min_spacing, epsilon,
-    WIDTHS: tl.constexpr,
+    PENALTY: tl.constexpr, WIDTHS: tl.constexpr,
 ):  # fmt: skip
+    """Write the gradient of one feature's logits from that of its breaks, or of the PENALTY of its group."""
     table = tl.program_id(0)
     n_knots = tl.load(n_knots_pointer + table)
-    grad = tl.load(grad_pointer + table // n_features)
     shares = softmax_shares(logits_pointer + table * n_widths, n_knots, WIDTHS)
     k = tl.arange(0, WIDTHS)
-    slopes = tl.where(k <= n_knots, penalty_slopes(shares, grad, n_knots, n_features, min_spacing, epsilon), 0.0)
+    if PENALTY:
+        grad = tl.load(grad_pointer + table // n_features)
+        slopes = tl.where(k <= n_knots, penalty_slopes(shares, grad, n_knots, n_features, min_spacing, epsilon), 0.0)
+    else:  # a width moves the knot at its end and all knots after it
+        slopes = tl.load(grad_pointer + table * (n_widths + 1) + 1 + k, mask=k < n_knots, other=0.0)
+        slopes = tl.cumsum(slopes, axis=0, reverse=True)
     slopes = logits_slopes(shares, slopes, n_knots, min_spacing)
     tl.store(out_pointer + table * n_widths + k, slopes, mask=k < n_widths)
 
@@ -173,43 +161,12 @@ def _make_breaks(
     logits: Tensor, n_knots: Tensor, min_spacing: float, epsilon: float, size: int
 ) -> tuple[Tensor, Tensor]:
     """Return the breaks and penalties of logits of shape (G, F, K + 1), feature by feature."""
-    logits = logits.contiguous()
     groups, features, n_widths = logits.shape
     breaks = torch.empty(groups, features, n_widths + 1, dtype=torch.float32, device=logits.device)
     barriers = torch.empty(groups, features, dtype=torch.float32, device=logits.device)
-    numbers = features, n_widths, min_spacing, epsilon
-    launch(
-        _breaks_forward,
-        (groups * features,),
-        logits,
-        n_knots,
-        breaks,
-        barriers,
-        *numbers,
-        WIDTHS=padded(n_widths, size),
-    )
+    tensors, numbers = (logits.contiguous(), n_knots, breaks, barriers), (features, n_widths, min_spacing, epsilon)
+    launch(_breaks_forward, (groups * features,), *tensors, *numbers, WIDTHS=padded(n_widths, size))
     return breaks, row_sums(barriers)
-
-
-def _breaks_to_logits(grad: Tensor, logits: Tensor, n_knots: Tensor, min_spacing: float, size: int) -> Tensor:
-    """Return the gradient of the logits from that of the breaks."""
-    grad, logits = grad.contiguous(), logits.contiguous()
-    out = torch.empty_like(logits)
-    groups, features, n_widths = logits.shape
-    widths = padded(n_widths, size)
-    launch(
-        _breaks_backward,
-        (groups * features,),
-        grad,
-        logits,
-        n_knots,
-        out,
-        features,
-        n_widths,
-        min_spacing,
-        WIDTHS=widths,
-    )
-    return out
 
 
 def make_knots(
@@ -247,19 +204,15 @@ def plan_knots(
     )  # fmt: skip
 
 
-def penalty_backward(
-    grad: Tensor, logits: Tensor, n_knots: Tensor, min_spacing: float, epsilon: float, size: int = 1
+def _slopes(
+    grad: Tensor, logits: Tensor, n_knots: Tensor, min_spacing: float, epsilon: float, size: int, *, of_penalty: bool
 ) -> Tensor:
-    """Return the gradient of the logits from that of the penalties."""
-    grad, logits = grad.contiguous(), logits.contiguous()
-    out = torch.empty_like(logits)
+    """Return the gradient of the logits from that of the penalties or of the breaks."""
+    tensors = *contiguous(grad, logits), n_knots, torch.empty_like(logits, memory_format=torch.contiguous_format)
     n_features, n_widths = logits.shape[-2:]
-    launch(
-        _penalty_backward, (n_knots.numel(),),
-        grad, logits, n_knots, out, n_features, n_widths, min_spacing, epsilon,
-        WIDTHS=padded(n_widths, size),
-    )  # fmt: skip
-    return out
+    numbers, widths = (n_features, n_widths, min_spacing, epsilon), padded(n_widths, size)
+    launch(_logits_backward, (n_knots.numel(),), *tensors, *numbers, PENALTY=of_penalty, WIDTHS=widths)
+    return tensors[-1]
 
 
 def knots_to_logits(
@@ -267,10 +220,8 @@ def knots_to_logits(
     min_spacing: float, epsilon: float, size: int = 1,
 ) -> Tensor:  # fmt: skip
     """Return the gradient of the logits from those of breaks and penalties; 0 for groups that are not learned."""
-    parts = []
-    if breaks_grad is not None:
-        parts.append(_breaks_to_logits(breaks_grad, logits, n_knots, min_spacing, size))
-    if penalty_grad is not None:
-        parts.append(penalty_backward(penalty_grad, logits, n_knots, min_spacing, epsilon, size))
+    knots = logits, n_knots, min_spacing, epsilon, size
+    grads = (breaks_grad, penalty_grad)
+    parts = [_slopes(grad, *knots, of_penalty=grad is penalty_grad) for grad in grads if grad is not None]
     total = parts[0] if len(parts) == 1 else parts[0] + parts[1]
     return total if learned is None else torch.where(learned[:, None, None], total, 0.0)

@@ -8,7 +8,7 @@ from torch import Tensor
 from triton import language as tl
 
 from knotwork._kernels.dispatch import Path
-from knotwork._kernels.launching import launch
+from knotwork._kernels.launching import contiguous, launch
 
 __all__ = ["TOKENS"]
 
@@ -137,56 +137,28 @@ def _tokens(blocks: Tensor, weight: Tensor, categories: Tensor, bias: Tensor, cl
     tokens = torch.empty(n_members, n_rows, n_tokens, n_columns, dtype=weight.dtype, device=weight.device)
     launch(
         _tokens_forward, (triton.cdiv(n_rows, ROWS) * chunks, n_tokens, n_members),
-        blocks, weight, categories.contiguous(), bias.contiguous(), cls.contiguous(), tokens, n_rows, n_columns,
-        n_products, n_categories, size,
+        *contiguous(blocks, weight, categories, bias, cls), tokens, n_rows, n_columns, n_products, n_categories, size,
         CHUNKS=chunks, **_tile(ROWS, columns, size),
     )  # fmt: skip
     return (tokens,), (blocks, weight, categories[:0], bias[:0], cls[:0])  # backward needs the types of the last three
 
 
 def _slopes(grads: Any, kept: Any, needed: Any) -> Any:
-    (grad,), (blocks, weight, *others) = grads, kept
-    weight_grad, blocks_grad, sums = _products_backward(grad, blocks, weight, blocks_too=needed[0])
-    categories_type, bias_type, cls_type = (like.dtype for like in others)
-    categories_grad = grad[:, :, 1 + blocks.shape[2] :].to(categories_type)
-    of_member = (sums[:, 1:].to(bias_type), sums[:, 0].to(cls_type))
-    return blocks_grad if needed[0] else None, weight_grad, categories_grad, *of_member
-
-
-def _products_backward(
-    grad: Tensor, blocks: Tensor, weight: Tensor, *, blocks_too: bool
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the gradients of the weights and, with `blocks_too`, of the blocks, and the sums of `grad` over rows."""
+    (blocks, weight, *others), grad = kept, grads[0].contiguous()
     n_members, n_rows, n_products, size = blocks.shape
     n_tokens, n_columns = grad.shape[2:]
-    blocks_grad, weight_grad = torch.empty_like(blocks if blocks_too else blocks[:0]), torch.empty_like(weight)
+    blocks_grad, weight_grad = torch.empty_like(blocks) if needed[0] else None, torch.empty_like(weight)
     sums = torch.empty(n_members, n_tokens, n_columns, dtype=torch.float32, device=grad.device)
-    grad, shape = grad.contiguous(), (n_rows, n_columns, n_products, n_tokens, size)
-    tile = _tile(CHUNK, CHUNK, size)
     n_blocks, n_chunks = triton.cdiv(n_rows, CHUNK), triton.cdiv(n_columns, CHUNK)
-    launch(
-        _weights_backward,
-        (n_chunks, n_tokens, n_members),
-        grad,
-        blocks,
-        weight_grad,
-        sums,
-        *shape,
-        BLOCKS=triton.next_power_of_2(n_blocks),
-        **tile,
-    )
-    if blocks_too and n_products:
-        launch(
-            _blocks_backward,
-            (n_blocks, n_products, n_members),
-            grad,
-            weight,
-            blocks_grad,
-            *shape,
-            BLOCKS=n_chunks,
-            **tile,
-        )
-    return weight_grad, blocks_grad, sums
+    shape, tile = (n_rows, n_columns, n_products, n_tokens, size), _tile(CHUNK, CHUNK, size)
+    grid, most = (n_chunks, n_tokens, n_members), triton.next_power_of_2(n_blocks)
+    launch(_weights_backward, grid, grad, blocks, weight_grad, sums, *shape, BLOCKS=most, **tile)
+    if blocks_grad is not None and n_products:
+        grid = n_blocks, n_products, n_members
+        launch(_blocks_backward, grid, grad, weight, blocks_grad, *shape, BLOCKS=n_chunks, **tile)
+    categories_type, bias_type, cls_type = (like.dtype for like in others)
+    categories_grad = grad[:, :, 1 + n_products :].to(categories_type)
+    return blocks_grad, weight_grad, categories_grad, sums[:, 1:].to(bias_type), sums[:, 0].to(cls_type)
 
 
 TOKENS = Path(_tokens, _slopes)
