@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from knotwork._kernels import dispatch
 from knotwork._kernels.dispatch import as_array, over_chunks
 from knotwork._numba import compiled
 
-__all__ = ["AdamW", "AdamWConstants", "Factors", "log_betas", "update_compiled", "update_formula"]
+__all__ = ["AdamW", "AdamWConstants", "Factors", "log_betas", "update_formula"]
 
 VALUES_PER_CHUNK = 1 << 16
 """Values of a chunk, the work of one thread at a time."""
@@ -39,15 +40,6 @@ class Factors(NamedTuple):
     rates: Tensor
     sizes: Tensor
     roots: Tensor
-
-
-class AdamWState(NamedTuple):
-    """What `AdamW` keeps between steps: the tensors that take them, their two moments, and the numbers of steps."""
-
-    masters: list[Tensor]
-    first: list[Tensor]
-    second: list[Tensor]
-    steps: Tensor
 
 
 def update_formula(
@@ -111,30 +103,12 @@ def _count_steps(steps, rates, active, logs, sizes, roots):
             roots[group, member] = 1.0 / np.sqrt(-np.expm1(count * logs[1]))
 
 
-def update_compiled(
-    master: Tensor,
-    grad: Tensor,
-    moments: tuple[Tensor, Tensor],
-    factors: Factors,
-    *,
-    decay: float,
-    rule: AdamWConstants,
-) -> None:
-    """Take the step of `update_formula` with float32 tensors."""
-    if master.numel():
-        arrays = tuple(_by_member(tensor) for tensor in (master, grad, *moments))
-        _update_arrays(arrays, tuple(as_array(factor) for factor in factors), np.float32(decay), _constants(rule))
-
-
 def _by_member(tensor: Tensor) -> Any:
     return as_array(tensor).reshape(tensor.shape[0], -1)
 
 
-def _constants(rule: AdamWConstants) -> tuple[np.float32, ...]:
-    return tuple(np.float32(x) for x in (1.0 - rule.beta1, rule.beta2, 1.0 - rule.beta2, rule.epsilon))
-
-
 def _update_arrays(arrays: Any, factors: Any, decay: np.float32, constants: Any) -> None:
+    """Take the step of `update_formula` with float32 arrays."""
     n = arrays[0].size
     if n <= VALUES_PER_CHUNK or torch.get_num_threads() == 1:
         _update_chunk(0, n, arrays, factors, decay, constants)
@@ -171,8 +145,6 @@ class AdamW:
         Decay rates of the running means of the gradients and of their squares.
     epsilon : float, default=1e-08
         Added to the root of the second moment.
-    state : AdamWState, optional
-        The state of an optimiser of the same parameters; by default no step has been taken.
 
     Attributes
     ----------
@@ -210,7 +182,6 @@ class AdamW:
         groups: Sequence[int],
         betas: tuple[float, float] = (0.9, 0.999),
         epsilon: float = 1e-8,
-        state: AdamWState | None = None,
     ):
         self._parameters = _checked(parameters)
         for name, values in (("decays", decays), ("groups", groups)):
@@ -218,12 +189,11 @@ class AdamW:
                 raise argument_error(name, f"have one value for each of the {len(parameters)} parameters", values)
         self._decays, self._groups = [float(decay) for decay in decays], list(groups)
         self._rule = AdamWConstants(*betas, epsilon)
-        if state is None:
-            masters = [_master(parameter) for parameter in self._parameters]
-            first, second = ([torch.zeros_like(master) for master in masters] for _ in range(2))
-            shape, device = (max(groups) + 1, len(masters[0])), masters[0].device
-            state = AdamWState(masters, first, second, torch.zeros(shape, dtype=torch.int64, device=device))
-        self.masters, self._first, self._second, self.steps = state
+        self._constants = tuple(np.float32(x) for x in (1.0 - betas[0], betas[1], 1.0 - betas[1], epsilon))
+        self.masters = [_master(parameter) for parameter in self._parameters]
+        self._first, self._second = ([torch.zeros_like(master) for master in self.masters] for _ in range(2))
+        shape, device = (max(groups) + 1, len(self.masters[0])), self.masters[0].device
+        self.steps = torch.zeros(shape, dtype=torch.int64, device=device)
         self._arrays = self._views()
 
     @torch.no_grad()
@@ -236,13 +206,12 @@ class AdamW:
         if len(grads) != len(self._parameters):
             raise argument_error("grads", f"have one entry for each of {len(self._parameters)} parameters", len(grads))
         factors = self._count(rates, active)
-        if self._arrays is not None and all(grad is None or grad.dtype == torch.float32 for grad in grads):
-            self._update_all(grads, factors)
-            return
-        groups = [Factors(*rows) for rows in zip(*factors, strict=True)]
+        in_loops = self._arrays is not None and all(grad is None or grad.dtype == torch.float32 for grad in grads)
+        numbers: Any = [as_array(factor) for factor in factors] if in_loops else factors
+        groups = [Factors(*rows) for rows in zip(*numbers, strict=True)]
         for i, grad in enumerate(grads):
             if grad is not None:
-                self._update(i, grad, (self._first[i], self._second[i]), groups[self._groups[i]])
+                self._update(i, grad, groups[self._groups[i]], in_loops=in_loops)
 
     def take(self, index: Tensor, parameters: Sequence[Tensor]) -> "AdamW":
         """Return the optimiser of the members of an int64 index, in its order, with copies of all tensors.
@@ -252,14 +221,16 @@ class AdamW:
         if len(parameters) != len(self._parameters) or any(len(parameter) != len(index) for parameter in parameters):
             limit = f"be {len(self._parameters)} tensors of {len(index)} members"
             raise argument_error("parameters", limit, len(parameters))
-        masters = [
+        taken = copy(self)
+        taken._parameters = _checked(parameters)
+        taken.masters = [
             parameter if master is before else master[index]
             for parameter, before, master in zip(parameters, self._parameters, self.masters, strict=True)
         ]
-        first, second = ([moment[index] for moment in moments] for moments in (self._first, self._second))
-        state = AdamWState(masters, first, second, self.steps[:, index])
-        betas, epsilon = self._rule[:2], self._rule.epsilon
-        return AdamW(parameters, decays=self._decays, groups=self._groups, betas=betas, epsilon=epsilon, state=state)
+        taken._first, taken._second = ([moment[index] for moment in moments] for moments in (self._first, self._second))
+        taken.steps = self.steps[:, index]
+        taken._arrays = taken._views()
+        return taken
 
     def _count(self, rates: Tensor, active: Tensor) -> Factors:
         """Count the step, and return the factors, each of shape (n_groups, M)."""
@@ -283,32 +254,25 @@ class AdamW:
 
     def _views(self) -> list[tuple[Any, ...]] | None:
         """Return masters and moments as arrays for the compiled loops, or None if one of them needs another path."""
-        tensors = list(zip(self.masters, self._parameters, self._first, self._second, strict=True))
-        if any(t[0] is not t[1] or t[0].device.type != "cpu" or t[0].dtype != torch.float32 for t in tensors):
+        if not all(t.numel() and t.device.type == "cpu" and t.dtype == torch.float32 for t in self.masters):
             return None
-        if not all(master.numel() for master in self.masters):
-            return None
-        return [tuple(_by_member(tensor) for tensor in (master, *moments)) for master, _, *moments in tensors]
+        tensors = zip(self.masters, self._first, self._second, strict=True)
+        return [tuple(_by_member(tensor) for tensor in each) for each in tensors]
 
-    def _update_all(self, grads: Sequence[Tensor | None], factors: Factors) -> None:
-        """Take a step of all parameters in compiled loops, without a new view of any tensor but the gradients."""
-        assert self._arrays is not None
-        constants, numbers = _constants(self._rule), [as_array(factor) for factor in factors]
-        for grad, (master, *moments), group, decay in zip(grads, self._arrays, self._groups, self._decays, strict=True):
-            if grad is not None:
-                arrays = (master, _by_member(grad), *moments)
-                _update_arrays(arrays, tuple(rows[group] for rows in numbers), np.float32(decay), constants)
-
-    def _update(self, i: int, grad: Tensor, moments: tuple[Tensor, Tensor], factors: Factors) -> None:
+    def _update(self, i: int, grad: Tensor, factors: Factors, *, in_loops: bool) -> None:
         master, parameter, decay = self.masters[i], self._parameters[i], self._decays[i]
-        if dispatch.on_triton(master):
-            from knotwork._kernels import adamw_triton  # noqa: PLC0415
+        if in_loops and self._arrays is not None:
+            values, *moments = self._arrays[i]
+            arrays = (values, _by_member(grad), *moments)
+            _update_arrays(arrays, tuple(factors), np.float32(decay), self._constants)
+        else:
+            tensors, settings = (self._first[i], self._second[i]), {"decay": decay, "rule": self._rule}
+            if dispatch.on_triton(master):
+                from knotwork._kernels import adamw_triton  # noqa: PLC0415
 
-            adamw_triton.update(parameter, master, grad, moments, factors, decay=decay, rule=self._rule)
-            return
-        in_loops = master.device.type == "cpu" and master.dtype == grad.dtype == torch.float32
-        update = update_compiled if in_loops else update_formula
-        update(master, grad, moments, factors, decay=decay, rule=self._rule)
+                adamw_triton.update(parameter, master, grad, tensors, factors, **settings)
+                return
+            update_formula(master, grad, tensors, factors, **settings)
         if master is not parameter:
             parameter.copy_(master)
 

@@ -612,9 +612,8 @@ def backward(
     if not x.numel():
         if penalty_grad is None:
             return x_grad, out.zero_()
-        return x_grad, out.copy_(
-            knots_to_logits(None, penalty_grad, logits, n_knots, None, min_spacing, epsilon, shapes.size)
-        )
+        knots = logits, n_knots, None, min_spacing, epsilon, shapes.size
+        return x_grad, out.copy_(knots_to_logits(None, penalty_grad, *knots))
     plans = _plan_backward(
         shapes, kind, degree, min_spacing, epsilon, with_x=with_x, with_knots=with_knots,
         to_logits=spacings is not None, with_penalty=penalty_grad is not None,
