@@ -228,6 +228,11 @@ class StackPart:
         object.__setattr__(self, "kind", int(self.kind))  # compiled operations specialise on the type
 
     @property
+    def functions(self) -> dict[str, int]:
+        """Kind and degree, as the loops take them."""
+        return {"kind": self.kind, "degree": self.degree}
+
+    @property
     def function(self) -> Callable[..., Tensor] | None:
         """The function in plain torch of a family without compiled code."""
         return FAMILIES[self.family].function if self.family else None
@@ -350,8 +355,8 @@ def _with_groups(logits: Tensor | None, breaks: Tensor | None, x: Tensor, n_knot
 
 def _rows(part: StackPart, x: Tensor, breaks: Tensor, n_knots: Tensor, size: int) -> Tensor:
     """Return the rows of a part by `rows_formula`."""
-    piece, settings = part.of(x, axis=2).to(breaks.dtype), {"kind": part.kind, "degree": part.degree, "size": size}
-    return rows_formula(piece, part.of(breaks), part.of(n_knots), **settings)
+    piece = part.of(x, axis=2).to(breaks.dtype)
+    return rows_formula(piece, part.of(breaks), part.of(n_knots), **part.functions, size=size)
 
 
 class Loops(NamedTuple):
@@ -361,8 +366,7 @@ class Loops(NamedTuple):
       groups.
     - ``knots_backward(breaks_grad, penalty_grad, logits, n_knots, learned, min_spacing, epsilon, size)`` returns the
       gradient of the logits; one of the first two may be None.
-    - ``rows(x, breaks, n_knots, out, *, kind, degree)`` fills `out`, which is contiguous and holds zeros, or anything
-      if `writes_zeros`.
+    - ``rows(x, breaks, n_knots, out, *, kind, degree)`` fills `out`, which is contiguous.
     - ``rows_backward(grad, x, breaks, n_knots, *, kind, degree, with_x, with_knots)`` returns the gradients of x, in
       its type (undefined unless `with_x`), and of the breaks (undefined unless `with_knots`).
     - ``rows_to_logits(grad, x, breaks, n_knots, penalty_grad, logits, min_spacing, epsilon, *, kind, degree, with_x,
@@ -380,7 +384,6 @@ class Loops(NamedTuple):
     rows_backward: Callable[..., tuple[Tensor, Tensor]]
     rows_to_logits: Callable[..., Tensor] | None = None
     rows_from_logits: Callable[..., tuple[Tensor, Tensor] | None] | None = None
-    writes_zeros: bool = False
 
 
 def path_of(loops: Loops) -> Path:
@@ -395,8 +398,8 @@ def _forward(
     tensors, shape = (logits, breaks, x, n_knots, learned), (*x.shape, size)
     if logits is not None and breaks is None and loops.rows_from_logits is not None and _is_whole(parts, n_knots):
         values = torch.empty(shape, dtype=dtype, device=x.device)
-        settings = {"kind": parts[0].kind, "degree": parts[0].degree, "min_spacing": min_spacing, "epsilon": epsilon}
-        knots = loops.rows_from_logits(x, logits, n_knots, values, **settings)
+        spacing = {"min_spacing": min_spacing, "epsilon": epsilon}
+        knots = loops.rows_from_logits(x, logits, n_knots, values, **parts[0].functions, **spacing)
         if knots is not None:
             breaks, penalty = knots
             return (values, penalty, breaks), (*tensors, None, breaks)  # the penalty is not needed again
@@ -408,11 +411,9 @@ def _forward(
         breaks, penalty = loops.knots(logits, n_knots, breaks, learned, min_spacing, epsilon, size)
         others = (penalty, breaks)
     assert breaks is not None
-    groups_filled = sum(
-        part.stop - part.start for part in parts if part.features is None and part.kind != Functions.AFFINE
-    )
-    filled = loops.writes_zeros and groups_filled == len(x)  # writing zeros first would cost a pass over memory
-    results = (torch.empty if filled else torch.zeros)(shape, dtype=dtype, device=x.device)
+    n_filled = sum(part.stop - part.start for part in parts if part.features is None and part.kind != Functions.AFFINE)
+    # Loops write zeros: writing them first would cost a pass over memory.
+    results = (torch.empty if n_filled == len(x) else torch.zeros)(shape, dtype=dtype, device=x.device)
     values = results if in_groups else results.view(*x.shape, size)
     for part in parts:
         piece = part.of(x, axis=2)
@@ -420,8 +421,8 @@ def _forward(
             part.write(values[..., 0], torch.nan_to_num(piece, nan=0.0).to(dtype), axis=2)
             continue
         in_place = part.features is None
-        block = part.of(values) if in_place else torch.zeros(*piece.shape, size, dtype=dtype, device=x.device)
-        loops.rows(piece, part.of(breaks), part.of(n_knots), block, kind=part.kind, degree=part.degree)
+        block = part.of(values) if in_place else torch.empty(*piece.shape, size, dtype=dtype, device=x.device)
+        loops.rows(piece, part.of(breaks), part.of(n_knots), block, **part.functions)
         if not in_place:
             part.write(values, block, axis=2)
     if not in_groups:  # in place, because a view that a function returns cannot be modified
@@ -431,8 +432,9 @@ def _forward(
 
 def _is_whole(parts: Sequence[StackPart], n_knots: Tensor) -> bool:
     """Return whether one part has all groups and features, and functions with breaks."""
-    n_groups = len(n_knots) if n_knots.dim() > 1 else 1
-    return len(parts) == 1 and _covers(parts[0], n_groups)
+    if len(parts) != 1 or parts[0].features is not None or parts[0].kind == Functions.AFFINE:
+        return False
+    return parts[0].stop - parts[0].start == (len(n_knots) if n_knots.dim() > 1 else 1)
 
 
 def _backward(
@@ -448,14 +450,14 @@ def _backward(
     grad, penalty_grad, breaks_grad = grads if others else (*grads, None, None)
     tensors = (grad, x, others[1] if others else breaks, n_knots)
     at_once = loops.rows_to_logits is not None and needed[0] and not needed[1]
-    spacing = (penalty_grad, logits, min_spacing, epsilon)
-    if at_once and grad is not None and breaks_grad is None:
-        if _is_whole(parts, n_knots):
-            return *_whole_to_logits(loops, parts[0], tensors, spacing, needed[2]), None, None
-        return *_backward_to_logits(loops, parts, tensors, spacing, needed[2]), None, None
-    if n_knots.dim() == 1:
+    at_once = at_once and grad is not None and breaks_grad is None
+    if n_knots.dim() == 1 and not (at_once and _is_whole(parts, n_knots)):
         settings = {"parts": parts, "min_spacing": min_spacing, "epsilon": epsilon, "size": size}
         return _backward_in_groups(loops, grads, kept, needed, settings)
+    if at_once:
+        spacing = (penalty_grad, logits, min_spacing, epsilon)
+        logits_grad, x_grad = _backward_to_logits(loops, parts, tensors, spacing, needed[2])
+        return logits_grad, None, x_grad, None, None
     x_grad, slopes = (torch.zeros_like(x), None) if grad is None else _sums(loops, parts, tensors, needed)
     if breaks_grad is not None:
         slopes = breaks_grad if slopes is None else slopes + breaks_grad
@@ -481,90 +483,76 @@ def _backward_in_groups(loops: Loops, grads: Any, kept: Any, needed: Any, settin
 
 def _sums(loops: Loops, parts: Sequence[StackPart], tensors: Any, needed: Any) -> tuple[Tensor | None, Tensor | None]:
     """Return the gradients of x and of the breaks, None if not needed."""
-    grad, x, breaks, n_knots = tensors
-    with_knots, with_x = needed[0] or needed[1], needed[2]
+    _, x, breaks, n_knots = tensors
+    with_x, with_knots = needed[2], needed[0] or needed[1]
     if _is_whole(parts, n_knots):  # no copy is needed
-        settings = {"kind": parts[0].kind, "degree": parts[0].degree, "with_x": with_x, "with_knots": with_knots}
-        x_grad, slopes = loops.rows_backward(grad, x, breaks, n_knots, **settings)
-        return x_grad if with_x else None, slopes if with_knots else None
+        return _part_slopes(loops, parts[0], tensors, with_x, with_knots)
     x_out, slopes_out = torch.zeros_like(x) if with_x else None, torch.zeros_like(breaks) if with_knots else None
     for part in parts:
-        _part_backward(loops, part, tensors, x_out, slopes_out if needed[1] or part.learned else None)
+        _write_slopes(loops, part, tensors, x_out, slopes_out if needed[1] or part.learned else None)
     return x_out, slopes_out
 
 
-def _covers(part: StackPart, n_groups: int) -> bool:
-    """Return whether a part has all groups and features, and functions with breaks."""
-    return part.features is None and part.kind != Functions.AFFINE and part.stop - part.start == n_groups
-
-
-def _part_backward(
-    loops: Loops, part: StackPart, tensors: tuple[Tensor, ...], x_grad: Tensor | None, slopes: Tensor | None
-) -> None:
-    """Write a part of the gradients of x and of the breaks, unless they are None."""
+def _part_slopes(
+    loops: Loops, part: StackPart, tensors: tuple[Tensor, ...], with_x: bool, with_knots: bool
+) -> tuple[Tensor | None, Tensor | None]:
+    """Return a part of the gradients of x and of the breaks, None if not wanted."""
     grad, x, breaks, n_knots = tensors
     if part.kind == Functions.AFFINE:
-        if x_grad is not None:
-            piece = part.of(grad[..., 0], axis=2).to(x.dtype)
-            part.write(x_grad, torch.where(part.of(x, axis=2).isfinite(), piece, 0.0), axis=2)
-        return
-    if x_grad is None and slopes is None:
-        return
+        piece = part.of(grad[..., 0], axis=2).to(x.dtype)
+        return torch.where(part.of(x, axis=2).isfinite(), piece, 0.0) if with_x else None, None
+    if not with_x and not with_knots:
+        return None, None
     pieces = part.of(grad, axis=2), part.of(x, axis=2), part.of(breaks), part.of(n_knots)
-    wanted = {"with_x": x_grad is not None, "with_knots": slopes is not None}
-    settings = {"kind": part.kind, "degree": part.degree, **wanted}
-    part_x_grad, part_slopes = loops.rows_backward(*pieces, **settings)
-    if x_grad is not None:
-        part.write(x_grad, part_x_grad, axis=2)
-    if slopes is not None:
-        part.write(slopes, part_slopes)
+    x_grad, slopes = loops.rows_backward(*pieces, **part.functions, with_x=with_x, with_knots=with_knots)
+    return x_grad if with_x else None, slopes if with_knots else None
 
 
-def _whole_to_logits(
-    loops: Loops, part: StackPart, tensors: Any, spacing: Any, with_x: bool
-) -> tuple[Tensor, None, Tensor | None]:
-    """Return the gradients of logits, breaks (None) and x (None unless `with_x`) for a part with all groups."""
-    penalty_grad, logits, min_spacing, epsilon = spacing
-    out = torch.empty_like(logits, memory_format=torch.contiguous_format)
-    settings = {"kind": part.kind, "degree": part.degree, "with_x": with_x, "out": out}
-    assert loops.rows_to_logits is not None
-    x_grad = loops.rows_to_logits(*tensors, penalty_grad, logits, min_spacing, epsilon, **settings)
-    return out, None, x_grad if with_x else None
+def _write_slopes(loops: Loops, part: StackPart, tensors: Any, x_out: Tensor | None, slopes_out: Tensor | None) -> None:
+    """Write a part of the gradients of x and of the breaks, unless they are None."""
+    x_grad, slopes = _part_slopes(loops, part, tensors, x_out is not None, slopes_out is not None)
+    if x_out is not None and x_grad is not None:
+        part.write(x_out, x_grad, axis=2)
+    if slopes_out is not None and slopes is not None:
+        part.write(slopes_out, slopes)
 
 
 def _backward_to_logits(
     loops: Loops, parts: Sequence[StackPart], tensors: Any, spacing: Any, with_x: bool
-) -> tuple[Tensor, None, Tensor | None]:
-    """Return the gradients of logits, breaks (None) and x (None unless `with_x`).
+) -> tuple[Tensor, Tensor | None]:
+    """Return the gradients of logits and of x (None unless `with_x`).
 
     Which way a member takes depends on itself only: so do its gradients, bit for bit.
     """
     penalty_grad, logits, min_spacing, epsilon = spacing
+    assert loops.rows_to_logits is not None
+    if _is_whole(parts, tensors[3]):  # no copy is needed
+        out = torch.empty_like(logits, memory_format=torch.contiguous_format)
+        settings: dict[str, Any] = {**parts[0].functions, "with_x": with_x, "out": out}
+        x_grad = loops.rows_to_logits(*tensors, penalty_grad, logits, min_spacing, epsilon, **settings)
+        return out, x_grad if with_x else None
     x_grad = torch.zeros_like(tensors[1]) if with_x else None
     moving = [part for part in parts if part.learned and part.kind != Functions.AFFINE and part.features is None]
     covered = sum(part.stop - part.start for part in moving) == len(logits)
     out = torch.empty_like(logits) if covered else torch.zeros_like(logits)
-    assert loops.rows_to_logits is not None
     for part in moving:
         piece = slice(part.start, part.stop)
-        slopes = None if penalty_grad is None else penalty_grad[piece]
-        settings = {"kind": part.kind, "degree": part.degree, "with_x": with_x, "out": out[piece]}
-        pieces = [tensor[piece] for tensor in tensors]
-        part_x_grad = loops.rows_to_logits(*pieces, slopes, logits[piece], min_spacing, epsilon, **settings)
+        of_penalty = None if penalty_grad is None else penalty_grad[piece]
+        settings = {**part.functions, "with_x": with_x, "out": out[piece]}
+        inputs = (*[tensor[piece] for tensor in tensors], of_penalty, logits[piece], min_spacing, epsilon)
+        part_x_grad = loops.rows_to_logits(*inputs, **settings)
         if x_grad is not None:
             x_grad[piece] = part_x_grad
     others = [part for part in parts if part not in moving]
-    with_slopes = any(part.learned for part in others)
-    slopes = torch.zeros_like(tensors[2]) if with_slopes else None
+    learned = sorted({(part.start, part.stop) for part in others if part.learned})
+    slopes = torch.zeros_like(tensors[2]) if learned else None
     for part in others:
-        _part_backward(loops, part, tensors, x_grad, slopes if part.learned else None)
-    for start, stop in sorted({(part.start, part.stop) for part in others if part.learned}):
-        piece = slice(start, stop)
-        assert slopes is not None
-        gradients = slopes[piece], None if penalty_grad is None else penalty_grad[piece]
-        knots = logits[piece], tensors[3][piece], None, min_spacing, epsilon, tensors[0].shape[-1]
-        out[piece] = loops.knots_backward(*gradients, *knots)
-    return out, None, x_grad
+        _write_slopes(loops, part, tensors, x_grad, slopes if part.learned else None)
+    for start, stop in learned:
+        of_breaks, of_penalty = (None if grad is None else grad[start:stop] for grad in (slopes, penalty_grad))
+        knots = logits[start:stop], tensors[3][start:stop], None, min_spacing, epsilon, tensors[0].shape[-1]
+        out[start:stop] = loops.knots_backward(of_breaks, of_penalty, *knots)
+    return out, x_grad
 
 
 TYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)

@@ -394,5 +394,5 @@ def _rows_backward(
     return x_grad.to(x.dtype), breaks_grad.to(type_)
 
 
-LOOPS = Loops(_make_knots, _knots_to_logits, _rows, _rows_backward, writes_zeros=True)
+LOOPS = Loops(_make_knots, _knots_to_logits, _rows, _rows_backward)
 ENCODING = path_of(LOOPS)

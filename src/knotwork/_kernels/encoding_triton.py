@@ -636,6 +636,4 @@ def _rows_to_logits(
     return backward(grad, x, breaks, n_knots, spacings, **settings)[0]
 
 
-ENCODING = path_of(
-    Loops(make_knots, knots_to_logits, forward, backward, _rows_to_logits, forward_from_logits, writes_zeros=True)
-)
+ENCODING = path_of(Loops(make_knots, knots_to_logits, forward, backward, _rows_to_logits, forward_from_logits))
