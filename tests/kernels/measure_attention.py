@@ -29,9 +29,9 @@ HEADS, WIDTH, ROWS, P = 8, 24, 512, 0.2
 LENGTHS = (8, 16, 32, 64, 96, 128, 160, 192, 256, 320, 400, 512, 600)
 TOKENS = 1_500_000
 """Tokens of a measured stack, about as many as fit into the memory of a GPU with everything else of a step."""
-TILES = ((64, 64, 4), (64, 128, 4), (64, 32, 4), (128, 64, 4), (128, 64, 8), (64, 128, 8))
+TILES = ((64, 64, 80), (64, 32, 80), (32, 64, 96), (64, 128, 96), (128, 64, 96))
 KERNELS = ("_tiled_forward", "_queries_backward", "_keys_backward")
-WAYS = {"row": 256, "tiles": 0}
+WAYS = {"row": 64, "tiles": 0}
 
 
 @contextmanager
@@ -45,7 +45,7 @@ def way(name: str):
 
 
 def possible(n_tokens: int) -> list[str]:
-    return [name for name in WAYS if name == "tiles" or n_tokens <= 256]
+    return [name for name in WAYS if name == "tiles" or n_tokens <= WAYS[name]]
 
 
 def timed(work: Callable[[], object], device: str) -> float:
@@ -145,19 +145,19 @@ def tile_table(lengths, rows: int, device: str):
     """Measure each kernel with other tiles."""
     from knotwork._kernels import attention_tiled_triton as tiled
 
-    yield "| tokens | queries, keys, warps | forward, us | queries backward, us | keys backward, us |"
+    yield "| tokens | queries, keys, registers | forward, us | queries backward, us | keys backward, us |"
     yield "|---|---|---|---|---|"
     names = ("FORWARD", "OF_QUERIES", "OF_KEYS")
-    usual = [getattr(tiled, name) for name in ("QUERIES", *names)]
-    for queries, *tile in TILES:
-        for name, value in zip(("QUERIES", *names), (queries, *[tuple(tile)] * 3), strict=True):
-            setattr(tiled, name, value)
+    usual = [getattr(tiled, name) for name in names]
+    for tile in TILES:
+        for name in names:
+            setattr(tiled, name, tile)
         for n_tokens in lengths:
             with way("tiles"):
                 times = kernel_times(*inputs(n_tokens, rows, device), device)
             cells = [f"{times.get(name, math.nan):.0f}" for name in KERNELS]
-            yield f"| {n_tokens} | {queries}, {', '.join(map(str, tile))} | {' | '.join(cells)} |"
-    for name, value in zip(("QUERIES", *names), usual, strict=True):
+            yield f"| {n_tokens} | {', '.join(map(str, tile))} | {' | '.join(cells)} |"
+    for name, value in zip(names, usual, strict=True):
         setattr(tiled, name, value)
 
 

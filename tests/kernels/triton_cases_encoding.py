@@ -9,7 +9,15 @@ import pytest
 import torch
 
 from knotwork._kernels import dispatch, encoding_triton, knots_triton
-from knotwork._kernels.encoding import Knots, StackPart, breaks_from_widths, encode, spacing_penalty, widths_from_logits
+from knotwork._kernels.encoding import (
+    Knots,
+    Spacings,
+    StackPart,
+    breaks_from_widths,
+    encode,
+    spacing_penalty,
+    widths_from_logits,
+)
 from knotwork._kernels.encoding_cpu import LOOPS
 from knotwork.basis._families import Functions
 from knotwork.nn import SplineEncoding
@@ -68,7 +76,7 @@ def test_encoding(family, degree, n_knots, tight):
     close(got[1], breaks_grad, 1e-3 if tight else 1e-4)
     logits, penalty_grad = torch.randn(2, len(n_knots), max(n_knots) + 1).to(DEVICE), torch.randn(2).to(DEVICE)
     expected = knots_triton.knots_to_logits(got[1], penalty_grad, logits, on_device[2], None, 1e-3, 1e-6)
-    spacings = encoding_triton.Spacings(logits, 1e-3, 1e-6, penalty_grad)
+    spacings = Spacings(logits, 1e-3, 1e-6, penalty_grad)
     fused = encoding_triton.backward(gradient.to(DEVICE), *on_device, spacings, **settings, with_x=False)
     close(fused[1], expected.cpu(), 1e-5)
     if GPU or degree < 2:
@@ -231,7 +239,7 @@ def test_a_layer_without_groups(family, learnable, way, monkeypatch):
 def test_no_rows_leave_the_gradient_of_the_penalty():
     x, breaks, counts = (tensor.to(DEVICE) for tensor in make_case(2, 40, [5, 5], dtype=torch.float32))
     logits, gradient = torch.randn(2, 2, 6).to(DEVICE), torch.zeros(2, 0, 2, 9).to(DEVICE)
-    spacings = encoding_triton.Spacings(logits, 1e-3, 1e-6, torch.ones(2).to(DEVICE))
+    spacings = Spacings(logits, 1e-3, 1e-6, torch.ones(2).to(DEVICE))
     settings = {"kind": Functions.LOCAL, "degree": 3, "with_x": False}
     got = encoding_triton.backward(gradient, x[:, :0], breaks, counts, spacings, **settings)[1]
     expected = knots_triton.knots_to_logits(None, spacings.penalty_grad, logits, counts, None, 1e-3, 1e-6)
@@ -248,7 +256,7 @@ def test_the_gradient_of_penalties_may_be_one_number_seen_as_many():
         encoding_triton.backward(
             gradient,
             *on_device,
-            encoding_triton.Spacings(logits, 1e-3, 1e-6, grad),
+            Spacings(logits, 1e-3, 1e-6, grad),
             kind=Functions.LOCAL,
             degree=3,
             with_x=False,

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from knotwork._checks import argument_error
 from knotwork._kernels import dispatch
-from knotwork._kernels.dispatch import as_array, over_chunks
+from knotwork._kernels.dispatch import as_array, in_ranges
 from knotwork._numba import compiled
 
 __all__ = ["AdamW", "AdamWConstants", "Factors", "log_betas", "update_formula"]
@@ -110,14 +110,12 @@ def _by_member(tensor: Tensor) -> Any:
 def _update_arrays(arrays: Any, factors: Any, decay: np.float32, constants: Any) -> None:
     """Take the step of `update_formula` with float32 arrays."""
     n = arrays[0].size
-    if n <= VALUES_PER_CHUNK or torch.get_num_threads() == 1:
-        _update_chunk(0, n, arrays, factors, decay, constants)
-        return
 
-    def work(_: int, part: slice) -> None:
-        _update_chunk(part.start, part.stop, arrays, factors, decay, constants)
+    def work(first: int, stop: int) -> None:
+        start, end = first * VALUES_PER_CHUNK, min(stop * VALUES_PER_CHUNK, n)
+        _update_chunk(start, end, arrays, factors, decay, constants)
 
-    over_chunks(work, 1, n, rows_per_chunk=VALUES_PER_CHUNK)
+    in_ranges(work, -(-n // VALUES_PER_CHUNK))
 
 
 def log_betas(rule: AdamWConstants) -> tuple[float, float]:

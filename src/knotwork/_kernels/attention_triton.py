@@ -1,9 +1,9 @@
 """Attention among few tokens in Triton: a program processes one head of some rows of one member, row by row.
 
-Keys and values of a row are read once and multiplied with one block of queries after the other; the weights stay in
-registers, and backward computes them again. Heads of a row are adjacent in memory and share cache lines; programs of
-neighbouring heads run at the same time, so that shared lines are read and written once. The bias of the keys shifts
-all scores of a query alike, so softmax cancels it: it is omitted.
+Keys and values of a row are read once; the weights stay in registers, and backward computes them again. Heads of a row
+are adjacent in memory and share cache lines; programs of neighbouring heads run at the same time, so that shared lines
+are read and written once. The bias of the keys shifts all scores of a query alike, so softmax cancels it: it is
+omitted.
 
 If only the first token's result is needed, other kernels process rows of one member with all heads at once, without
 matrix products, and read each key and value once. Gradients of the biases are summed per program, and a second kernel
@@ -33,9 +33,6 @@ ROWS = 4
 
 STAGES = 2
 """Rows that are loaded ahead, for small tiles of 16-bit numbers."""
-
-LONG_ROWS = {128: (64, 8), 256: (16, 4)}
-"""Queries of a block and warps, by the tokens of a tile: the largest that fit into registers without spilling."""
 
 MOST_KEYS = 2**14
 """Largest number of values in the keys of a row for the kernels of the first query."""
@@ -77,15 +74,15 @@ def _attention_forward(
     q_pointer, kv_pointer, bias_pointer, keys_pointer, out_pointer,
     n_rows, scale, threshold, factor, n_tokens, n_queries,
     HEADS: tl.constexpr, D: tl.constexpr, Q_STEP: tl.constexpr, KV_STEP: tl.constexpr, TOKENS: tl.constexpr,
-    BLOCK: tl.constexpr, BLOCKS: tl.constexpr, WIDTH: tl.constexpr, BIAS: tl.constexpr, DROPOUT: tl.constexpr,
-    PRECISION: tl.constexpr, ROWS: tl.constexpr, STAGES: tl.constexpr,
+    QUERIES: tl.constexpr, WIDTH: tl.constexpr, BIAS: tl.constexpr, DROPOUT: tl.constexpr, PRECISION: tl.constexpr,
+    ROWS: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     head, first_row, member = tl.program_id(0) % HEADS, tl.program_id(0) // HEADS * ROWS, tl.program_id(1).to(tl.int64)
     j = tl.arange(0, TOKENS)[:, None]
     d = tl.arange(0, WIDTH)[None, :]
     known = (j < n_tokens) & (d < D)
     biases = bias_pointer + member * (3 * HEADS * D) + head * D
-    q_bias = _bias(biases, D, BLOCK, WIDTH, BIAS)
+    q_bias = _bias(biases, D, QUERIES, WIDTH, BIAS)
     v_bias = _bias(biases + 2 * HEADS * D, D, TOKENS, WIDTH, BIAS)
     if DROPOUT:
         key = tl.load(keys_pointer + member).to(tl.uint32)
@@ -97,17 +94,16 @@ def _attention_forward(
         keys_here = kv_pointer + row * (n_tokens * KV_STEP) + head * D + j * KV_STEP + d
         k = tl.load(keys_here, mask=within, other=0.0)
         v = _tile(keys_here + HEADS * D, within, v_bias, BIAS)
-        for block in range(BLOCKS):
-            i = block * BLOCK + tl.arange(0, BLOCK)[:, None]
-            here = (i < n_queries) & (d < D) & (place < n_rows)
-            q = _tile(q_pointer + row * (n_queries * Q_STEP) + head * D + i * Q_STEP + d, here, q_bias, BIAS)
-            weights, sums = _softmax(q, k, scale, n_tokens, PRECISION)
-            if DROPOUT:
-                queries = pair_number((place * HEADS + head) * n_tokens + i, key)
-                weights = keep_pairs(weights, queries, columns, threshold)
-            y = tl.dot(weights.to(v.dtype), v, input_precision=PRECISION) * (factor / sums)[:, None]
-            outputs = out_pointer + row * (n_queries * HEADS * D) + head * D + i * (HEADS * D) + d
-            tl.store(outputs, y.to(v.dtype), mask=here)
+        i = tl.arange(0, QUERIES)[:, None]
+        here = (i < n_queries) & (d < D) & (place < n_rows)
+        q = _tile(q_pointer + row * (n_queries * Q_STEP) + head * D + i * Q_STEP + d, here, q_bias, BIAS)
+        weights, sums = _softmax(q, k, scale, n_tokens, PRECISION)
+        if DROPOUT:
+            queries = pair_number((place * HEADS + head) * n_tokens + i, key)
+            weights = keep_pairs(weights, queries, columns, threshold)
+        y = tl.dot(weights.to(v.dtype), v, input_precision=PRECISION) * (factor / sums)[:, None]
+        outputs = out_pointer + row * (n_queries * HEADS * D) + head * D + i * (HEADS * D) + d
+        tl.store(outputs, y.to(v.dtype), mask=here)
 
 
 @triton.jit(do_not_specialize=["threshold", "n_rows", "n_tokens", "n_queries"])
@@ -115,8 +111,8 @@ def _attention_backward(
     grad_pointer, q_pointer, kv_pointer, bias_pointer, keys_pointer, q_grad_pointer, kv_grad_pointer,
     n_rows, scale, root, threshold, factor, n_tokens, n_queries,
     HEADS: tl.constexpr, D: tl.constexpr, Q_STEP: tl.constexpr, KV_STEP: tl.constexpr, TOKENS: tl.constexpr,
-    BLOCK: tl.constexpr, BLOCKS: tl.constexpr, WIDTH: tl.constexpr, BIAS: tl.constexpr, DROPOUT: tl.constexpr,
-    PRECISION: tl.constexpr, ROWS: tl.constexpr, STAGES: tl.constexpr,
+    QUERIES: tl.constexpr, WIDTH: tl.constexpr, BIAS: tl.constexpr, DROPOUT: tl.constexpr, PRECISION: tl.constexpr,
+    ROWS: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """Write the gradients of queries, keys and values.
 
@@ -128,7 +124,7 @@ def _attention_backward(
     d = tl.arange(0, WIDTH)[None, :]
     known = (j < n_tokens) & (d < D)
     biases = bias_pointer + member * (3 * HEADS * D) + head * D
-    q_bias = _bias(biases, D, BLOCK, WIDTH, BIAS)
+    q_bias = _bias(biases, D, QUERIES, WIDTH, BIAS)
     v_bias = _bias(biases + 2 * HEADS * D, D, TOKENS, WIDTH, BIAS)
     if DROPOUT:
         key = tl.load(keys_pointer + member).to(tl.uint32)
@@ -140,28 +136,25 @@ def _attention_backward(
         at = row * (n_tokens * KV_STEP) + head * D + j * KV_STEP + d
         k = tl.load(kv_pointer + at, mask=within, other=0.0)
         v = _tile(kv_pointer + at + HEADS * D, within, v_bias, BIAS)
-        k_grad = tl.zeros((TOKENS, WIDTH), tl.float32)
-        v_grad = tl.zeros((TOKENS, WIDTH), tl.float32)
-        for block in range(BLOCKS):
-            i = block * BLOCK + tl.arange(0, BLOCK)[:, None]
-            here = (i < n_queries) & (d < D) & (place < n_rows)
-            q_at = row * (n_queries * Q_STEP) + head * D + i * Q_STEP + d
-            q = _tile(q_pointer + q_at, here, q_bias, BIAS)
-            grads = grad_pointer + row * (n_queries * HEADS * D) + head * D + i * (HEADS * D) + d
-            grad = tl.load(grads, mask=here, other=0.0)
-            weights, sums = _softmax(q, k, scale, n_tokens, PRECISION)
-            weights = weights * (1.0 / sums)[:, None]
-            slopes = tl.dot(grad, tl.trans(v), input_precision=PRECISION) * (factor * root)
-            kept = weights * factor
-            if DROPOUT:
-                queries = pair_number((place * HEADS + head) * n_tokens + i, key)
-                kept = keep_pairs(kept, queries, columns, threshold)
-                slopes = keep_pairs(slopes, queries, columns, threshold)
-            v_grad += tl.dot(tl.trans(kept.to(v.dtype)), grad, input_precision=PRECISION)
-            slopes = (weights * (slopes - tl.sum(weights * slopes, axis=1)[:, None])).to(v.dtype)
-            q_grad = tl.dot(slopes, k, input_precision=PRECISION)
-            tl.store(q_grad_pointer + q_at, q_grad.to(v.dtype), mask=here)
-            k_grad += tl.dot(tl.trans(slopes), q, input_precision=PRECISION)
+        i = tl.arange(0, QUERIES)[:, None]
+        here = (i < n_queries) & (d < D) & (place < n_rows)
+        q_at = row * (n_queries * Q_STEP) + head * D + i * Q_STEP + d
+        q = _tile(q_pointer + q_at, here, q_bias, BIAS)
+        grads = grad_pointer + row * (n_queries * HEADS * D) + head * D + i * (HEADS * D) + d
+        grad = tl.load(grads, mask=here, other=0.0)
+        weights, sums = _softmax(q, k, scale, n_tokens, PRECISION)
+        weights = weights * (1.0 / sums)[:, None]
+        slopes = tl.dot(grad, tl.trans(v), input_precision=PRECISION) * (factor * root)
+        kept = weights * factor
+        if DROPOUT:
+            queries = pair_number((place * HEADS + head) * n_tokens + i, key)
+            kept = keep_pairs(kept, queries, columns, threshold)
+            slopes = keep_pairs(slopes, queries, columns, threshold)
+        v_grad = tl.dot(tl.trans(kept.to(v.dtype)), grad, input_precision=PRECISION)
+        slopes = (weights * (slopes - tl.sum(weights * slopes, axis=1)[:, None])).to(v.dtype)
+        q_grad = tl.dot(slopes, k, input_precision=PRECISION)
+        tl.store(q_grad_pointer + q_at, q_grad.to(v.dtype), mask=here)
+        k_grad = tl.dot(tl.trans(slopes), q, input_precision=PRECISION)
         tl.store(kv_grad_pointer + at + HEADS * D, v_grad.to(v.dtype), mask=within)
         tl.store(kv_grad_pointer + at, k_grad.to(v.dtype), mask=within)
 
@@ -197,19 +190,15 @@ def _row_tile(q: Tensor, n_tokens: int) -> dict[str, int]:
     """Return the tiles of the kernels for complete rows.
 
     Each warp processes 16 queries, or 8 if tiles of float32 would overflow its registers. Tiles of 16-bit numbers are
-    loaded some rows ahead; float32 and long rows leave no registers for that.
+    loaded some rows ahead; float32 leaves no registers for that.
     """
-    tokens, n_queries = max(16, triton.next_power_of_2(n_tokens)), q.shape[2]
-    single = q.dtype == torch.float32
-    most, warps = LONG_ROWS.get(tokens, (64, tokens // 8 if single and tokens > 32 else tokens // 16))
-    block = min(max(16, triton.next_power_of_2(n_queries)), most)
+    tokens, single = max(16, triton.next_power_of_2(n_tokens)), q.dtype == torch.float32
     return {
         "TOKENS": tokens,
-        "BLOCK": block,
-        "BLOCKS": triton.cdiv(n_queries, block),
-        "ROWS": min(ROWS, triton.next_power_of_2(q.shape[1])) if tokens <= 64 else 1,
-        "STAGES": 1 if single or tokens > 64 else STAGES,
-        "num_warps": warps,
+        "QUERIES": max(16, triton.next_power_of_2(q.shape[2])),
+        "ROWS": min(ROWS, triton.next_power_of_2(q.shape[1])),
+        "STAGES": 1 if single else STAGES,
+        "num_warps": tokens // 8 if single and tokens > 32 else tokens // 16,
     }
 
 

@@ -29,6 +29,7 @@ __all__ = [
     "Knots",
     "Layout",
     "Loops",
+    "Spacings",
     "StackPart",
     "breaks_from_widths",
     "encode",
@@ -359,6 +360,15 @@ def _rows(part: StackPart, x: Tensor, breaks: Tensor, n_knots: Tensor, size: int
     return rows_formula(piece, part.of(breaks), part.of(n_knots), **part.functions, size=size)
 
 
+class Spacings(NamedTuple):
+    """The logits that breaks were computed from, and the gradient of the penalty, if it has one."""
+
+    logits: Tensor
+    min_spacing: float
+    epsilon: float = 0.0
+    penalty_grad: Tensor | None = None
+
+
 class Loops(NamedTuple):
     """The loops of one device for the encoding; `path_of` runs them part by part.
 
@@ -369,9 +379,8 @@ class Loops(NamedTuple):
     - ``rows(x, breaks, n_knots, out, *, kind, degree)`` fills `out`, which is contiguous.
     - ``rows_backward(grad, x, breaks, n_knots, *, kind, degree, with_x, with_knots)`` returns the gradients of x, in
       its type (undefined unless `with_x`), and of the breaks (undefined unless `with_knots`).
-    - ``rows_to_logits(grad, x, breaks, n_knots, penalty_grad, logits, min_spacing, epsilon, *, kind, degree, with_x,
-      out)``, optional, does `rows_backward` and `knots_backward` in one: it returns the gradient of x, and fills `out`
-      with that of the logits.
+    - ``rows_to_logits(grad, x, breaks, n_knots, spacings, *, kind, degree, with_x, out)``, optional, does
+      `rows_backward` and `knots_backward` in one: the second result is `out`, filled with the gradient of the logits.
     - ``rows_from_logits(x, logits, n_knots, out, *, kind, degree, min_spacing, epsilon)``, optional, does `knots` and
       `rows` in one: it returns breaks and penalty, or None where it cannot.
 
@@ -382,7 +391,7 @@ class Loops(NamedTuple):
     knots_backward: Callable[..., Tensor]
     rows: Callable[..., None]
     rows_backward: Callable[..., tuple[Tensor, Tensor]]
-    rows_to_logits: Callable[..., Tensor] | None = None
+    rows_to_logits: Callable[..., tuple[Tensor, Tensor]] | None = None
     rows_from_logits: Callable[..., tuple[Tensor, Tensor] | None] | None = None
 
 
@@ -455,8 +464,8 @@ def _backward(
         settings = {"parts": parts, "min_spacing": min_spacing, "epsilon": epsilon, "size": size}
         return _backward_in_groups(loops, grads, kept, needed, settings)
     if at_once:
-        spacing = (penalty_grad, logits, min_spacing, epsilon)
-        logits_grad, x_grad = _backward_to_logits(loops, parts, tensors, spacing, needed[2])
+        spacings = Spacings(logits, min_spacing, epsilon, penalty_grad)
+        logits_grad, x_grad = _backward_to_logits(loops, parts, tensors, spacings, needed[2])
         return logits_grad, None, x_grad, None, None
     x_grad, slopes = (torch.zeros_like(x), None) if grad is None else _sums(loops, parts, tensors, needed)
     if breaks_grad is not None:
@@ -518,18 +527,17 @@ def _write_slopes(loops: Loops, part: StackPart, tensors: Any, x_out: Tensor | N
 
 
 def _backward_to_logits(
-    loops: Loops, parts: Sequence[StackPart], tensors: Any, spacing: Any, with_x: bool
+    loops: Loops, parts: Sequence[StackPart], tensors: Any, spacings: Spacings, with_x: bool
 ) -> tuple[Tensor, Tensor | None]:
     """Return the gradients of logits and of x (None unless `with_x`).
 
     Which way a member takes depends on itself only: so do its gradients, bit for bit.
     """
-    penalty_grad, logits, min_spacing, epsilon = spacing
+    logits, min_spacing, epsilon, penalty_grad = spacings
     assert loops.rows_to_logits is not None
     if _is_whole(parts, tensors[3]):  # no copy is needed
         out = torch.empty_like(logits, memory_format=torch.contiguous_format)
-        settings: dict[str, Any] = {**parts[0].functions, "with_x": with_x, "out": out}
-        x_grad = loops.rows_to_logits(*tensors, penalty_grad, logits, min_spacing, epsilon, **settings)
+        x_grad, _ = loops.rows_to_logits(*tensors, spacings, **parts[0].functions, with_x=with_x, out=out)
         return out, x_grad if with_x else None
     x_grad = torch.zeros_like(tensors[1]) if with_x else None
     moving = [part for part in parts if part.learned and part.kind != Functions.AFFINE and part.features is None]
@@ -538,9 +546,8 @@ def _backward_to_logits(
     for part in moving:
         piece = slice(part.start, part.stop)
         of_penalty = None if penalty_grad is None else penalty_grad[piece]
-        settings = {**part.functions, "with_x": with_x, "out": out[piece]}
-        inputs = (*[tensor[piece] for tensor in tensors], of_penalty, logits[piece], min_spacing, epsilon)
-        part_x_grad = loops.rows_to_logits(*inputs, **settings)
+        inputs = (*[tensor[piece] for tensor in tensors], Spacings(logits[piece], min_spacing, epsilon, of_penalty))
+        part_x_grad, _ = loops.rows_to_logits(*inputs, **part.functions, with_x=with_x, out=out[piece])
         if x_grad is not None:
             x_grad[piece] = part_x_grad
     others = [part for part in parts if part not in moving]

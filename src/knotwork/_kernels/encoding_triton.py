@@ -8,7 +8,7 @@ Sizes, and numbers of rows, features and knots, are arguments of the compiled co
 """
 
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 import triton
@@ -16,7 +16,7 @@ import triton.language as tl
 from torch import Tensor
 
 from knotwork._kernels.dispatch import is_long
-from knotwork._kernels.encoding import NORM_EPSILON, Loops, path_of
+from knotwork._kernels.encoding import NORM_EPSILON, Loops, Spacings, path_of
 from knotwork._kernels.knots_triton import (
     MOST_IN_ONE,
     knots_of,
@@ -32,7 +32,7 @@ from knotwork._kernels.knots_triton import (
 from knotwork._kernels.launching import MOST_PLANS, Launch, power_of_2_from
 from knotwork.basis import Functions
 
-__all__ = ["ENCODING", "WIDEST", "Spacings", "backward", "find", "forward", "forward_from_logits"]
+__all__ = ["ENCODING", "WIDEST", "backward", "find", "forward", "forward_from_logits"]
 
 _LOCAL = tl.constexpr(Functions.LOCAL.value)
 _TAILS = tl.constexpr(Functions.TAILS.value)
@@ -550,28 +550,12 @@ def forward_from_logits(
     return breaks, penalty
 
 
-class Spacings(NamedTuple):
-    """The logits that breaks were computed from, and the gradient of the penalty, if it has one."""
-
-    logits: Tensor
-    min_spacing: float
-    epsilon: float = 0.0
-    penalty_grad: Tensor | None = None
-
-
-class _Sums(NamedTuple):
-    """The two kernels of the backward pass, and the shape of the sums between them."""
-
-    rows: Launch
-    gather: Launch
-    shape: tuple[int, ...]
-
-
 @lru_cache(maxsize=MOST_PLANS)
 def _plan_backward(
     shapes: _Shapes, kind: int, degree: int, min_spacing: float, epsilon: float, *, with_x: bool, with_knots: bool,
     to_logits: bool, with_penalty: bool,
-) -> _Sums:  # fmt: skip
+) -> tuple[Launch, Launch, tuple[int, ...]]:  # fmt: skip
+    """Return the two kernels, and the shape of the sums between them."""
     n_tables = shapes.groups * shapes.features
     knots = max(padded(shapes.breaks, shapes.size + 1), 16)
     tile = min(knots, WIDEST)
@@ -591,7 +575,7 @@ def _plan_backward(
         gather_sums, (n_tables, 1, 1), (shapes.features, shapes.breaks, n_parts, min_spacing, epsilon),
         PARTS=32, **settings, KNOTS=knots, WINDOW=window, TO_LOGITS=to_logits, WITH_PENALTY=with_penalty,
     )  # fmt: skip
-    return _Sums(by_rows, gather, (n_parts, n_tables, knots, window))
+    return by_rows, gather, (n_parts, n_tables, knots, window)
 
 
 def backward(
@@ -614,26 +598,18 @@ def backward(
             return x_grad, out.zero_()
         knots = logits, n_knots, None, min_spacing, epsilon, shapes.size
         return x_grad, out.copy_(knots_to_logits(None, penalty_grad, *knots))
-    plans = _plan_backward(
+    by_rows, gather, shape = _plan_backward(
         shapes, kind, degree, min_spacing, epsilon, with_x=with_x, with_knots=with_knots,
         to_logits=spacings is not None, with_penalty=penalty_grad is not None,
     )  # fmt: skip
-    sums = torch.empty(plans.shape, dtype=torch.float32, device=x.device) if with_knots else out
+    sums = torch.empty(shape, dtype=torch.float32, device=x.device) if with_knots else out
     row_sums = torch.empty(x.shape, dtype=torch.float32, device=x.device) if kind == Functions.NORMALISED else sums
-    plans.rows.launch(grad, x, breaks, n_knots, x_grad, row_sums, sums)
+    by_rows.launch(grad, x, breaks, n_knots, x_grad, row_sums, sums)
     if not with_knots:
         return x_grad, out
     penalties = out if penalty_grad is None else penalty_grad.contiguous()
-    plans.gather.launch(sums, n_knots, out, logits.contiguous(), penalties)
+    gather.launch(sums, n_knots, out, logits.contiguous(), penalties)
     return x_grad, out
 
 
-def _rows_to_logits(
-    grad: Tensor, x: Tensor, breaks: Tensor, n_knots: Tensor, penalty_grad: Tensor | None, logits: Tensor,
-    min_spacing: float, epsilon: float, **settings: Any,
-) -> Tensor:  # fmt: skip
-    spacings = Spacings(logits, min_spacing, epsilon, penalty_grad)
-    return backward(grad, x, breaks, n_knots, spacings, **settings)[0]
-
-
-ENCODING = path_of(Loops(make_knots, knots_to_logits, forward, backward, _rows_to_logits, forward_from_logits))
+ENCODING = path_of(Loops(make_knots, knots_to_logits, forward, backward, backward, forward_from_logits))

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any, NamedTuple, Self, final
 
-import torch
 from torch import Tensor
 from triton.compiler import CompiledKernel
 from triton.runtime import driver
@@ -178,14 +177,6 @@ def launch(kernel: Any, grid: tuple[int, ...], *arguments: Any, **others: Any) -
     loaded.launch((*grid, 1, 1)[:3], [each.data_ptr() if isinstance(each, Tensor) else each for each in chosen])
 
 
-class _Kind(NamedTuple):
-    """What can differ between tensors of the same shapes, and selects other code."""
-
-    device: torch.device
-    dtypes: tuple[torch.dtype, ...]
-    aligned: tuple[bool, ...]
-
-
 @final
 class Launch:
     """All launches of a kernel whose arguments differ only in the tensors.
@@ -209,31 +200,27 @@ class Launch:
     ) -> None:
         self._kernel, self._grid, self._numbers = kernel, grid, numbers
         self._options = {**constants, "num_warps": n_warps}
-        self._known: dict[_Kind, tuple[_Loaded, tuple[float, ...]]] = {}
+        self._known: dict[Any, tuple[_Loaded, tuple[float, ...]]] = {}
 
     def launch(self, *tensors: Tensor) -> None:
         """Launch the kernel on the current stream of the current device."""
         addresses = [tensor.data_ptr() for tensor in tensors]
         dtypes, aligned = tuple([tensor.dtype for tensor in tensors]), tuple([not each % ALIGNED for each in addresses])
-        kind = _Kind(tensors[0].device, dtypes, aligned)
-        known = self._known.get(kind)
-        if known is None:
-            known = self._prepare(kind, tensors)
+        kind = tensors[0].device, dtypes, aligned  # what selects other code
+        known = self._known.get(kind) or self._prepare(tensors)
         if known is None:
             self._kernel[self._grid](*tensors, *self._numbers, **self._options)
             return
-        loaded, numbers = known
+        self._known[kind] = loaded, numbers = known
         loaded.launch(self._grid, (*addresses, *numbers))
 
-    def _prepare(self, kind: _Kind, tensors: Sequence[Tensor]) -> tuple[_Loaded, tuple[float, ...]] | None:
+    def _prepare(self, tensors: Sequence[Tensor]) -> tuple[_Loaded, tuple[float, ...]] | None:
         """Return the code for tensors of a kind, and those numbers that it takes as arguments."""
         loaded = _selected(self._kernel, (*tensors, *self._numbers), self._options)
         if loaded is None:
             return None
         is_argument = loaded.is_argument[len(tensors) : len(tensors) + len(self._numbers)]
-        known = loaded, tuple([number for number, taken in zip(self._numbers, is_argument, strict=True) if taken])
-        self._known[kind] = known
-        return known
+        return loaded, tuple([number for number, taken in zip(self._numbers, is_argument, strict=True) if taken])
 
 
 def contiguous(*tensors: Tensor | None) -> Any:
