@@ -264,7 +264,8 @@ class AdamW:
             arrays = (values, _by_member(grad), *moments)
             _update_arrays(arrays, tuple(factors), np.float32(decay), self._constants)
         else:
-            tensors, settings = (self._first[i], self._second[i]), {"decay": decay, "rule": self._rule}
+            tensors = self._first[i], self._second[i]
+            settings: Any = {"decay": decay, "rule": self._rule}
             if dispatch.on_triton(master):
                 from knotwork._kernels import adamw_triton  # noqa: PLC0415
 

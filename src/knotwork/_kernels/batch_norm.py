@@ -130,18 +130,18 @@ def _apply(x, count, low, high, lines, following, residual, y):
 
 
 @compiled()
-def _forward(x, parameters, buffers, count, columns, constants, following, residual, kept, y):
-    """Normalise the columns from low to high of one member."""
+def _forward(m, columns, x, weight, bias, running_mean, running_var, count, constants, following, residual, kept, y):
+    """Normalise the columns from low to high of member m."""
     low, high = columns
     momentum, epsilon = constants
     mean, squares = np.empty(high - low), np.empty(high - low)
-    _statistics(x, count, low, high, mean, squares)
-    _move(mean, squares, count, momentum, buffers[0][low:high], buffers[1][low:high])
-    means, inverse = kept[0][low:high], kept[1][low:high]
+    _statistics(x[m], count, low, high, mean, squares)
+    _move(mean, squares, count, momentum, running_mean[m, low:high], running_var[m, low:high])
+    means, inverse = kept[0][m, low:high], kept[1][m, low:high]
     means[:] = mean
     inverse[:] = 1.0 / np.sqrt(squares / max(count, 1) + epsilon)
-    lines = means, inverse * parameters[0][low:high], parameters[1][low:high]
-    _apply(x, count, low, high, lines, following, residual, y)
+    lines = means, inverse * weight[m, low:high], bias[m, low:high]
+    _apply(x[m], count, low, high, lines, following, residual[m], y[m])
 
 
 @compiled()
@@ -158,11 +158,12 @@ def _slopes(grad, y, start, following, slopes):
 
 
 @compiled()
-def _backward(grad, x, y, weight, count, columns, following, kept, grads):
-    """Write the gradients of the columns from low to high of one member."""
+def _backward(m, columns, all_grads, all_x, all_y, all_weights, means, inverses, count, following, targets):
+    """Write the gradients of the columns from low to high of member m."""
     low, high = columns
-    x_grad, weight_grad, bias_grad = grads
-    mean, inverse = kept[0][low:high], kept[1][low:high]
+    grad, x, y, weight = all_grads[m], all_x[m], all_y[m], all_weights[m]
+    x_grad, weight_grad, bias_grad = targets[0][m], targets[1][m], targets[2][m]
+    mean, inverse = means[m, low:high], inverses[m, low:high]
     sums, products, slopes = np.zeros_like(mean), np.zeros_like(mean), np.empty_like(mean)
     for row in range(count):
         _slopes(grad[row, low:high], y[row, low:high], row * x.shape[1] + low, following, slopes)
@@ -192,19 +193,15 @@ def _run(
     members, n_rows, width = x.shape
     y, mean, inverse = torch.empty_like(x), torch.empty_like(buffers[0]), torch.empty_like(buffers[0])
     drawn = torch.zeros(members, dtype=torch.int32) if noise is None else compiled_keys(noise, settings.stream)
-    keys = as_bits(drawn)
-    values, target = _arrays(x, y)
-    scales, moving, kept = _arrays(weight, bias), tuple(tensor.numpy() for tensor in buffers), _arrays(mean, inverse)
     added = torch.empty(members, 0, width, dtype=x.dtype) if residual is None else residual
-    (addends,) = _arrays(added)
-    rows = _rows(counts, members, n_rows)
+    *inputs, addends, target = _arrays(x, weight, bias, added, y)
+    moving, kept = tuple(tensor.numpy() for tensor in buffers), _arrays(mean, inverse)
+    rows, followings = _of_members(counts, members, n_rows, drawn, settings)
     constants = np.float32(settings.momentum), np.float32(settings.epsilon)
 
     def work(m: int, part: slice) -> None:
-        _forward(
-            values[m], (scales[0][m], scales[1][m]), (moving[0][m], moving[1][m]), rows[m], (part.start, part.stop),
-            constants, _following(settings, keys[m]), addends[m], (kept[0][m], kept[1][m]), target[m],
-        )  # fmt: skip
+        columns, others = (part.start, part.stop), (rows[m], constants, followings[m], addends, kept, target)
+        _forward(m, columns, *inputs, *moving, *others)
 
     over_chunks(work, members, width, rows_per_chunk=COLUMNS_PER_CHUNK)
     return (y,), (x, weight, y if settings.relu else None, mean, inverse, drawn)
@@ -213,38 +210,29 @@ def _run(
 def _run_backward(
     grads: Any, kept: Any, needed: Any, *, counts: Tensor | None, settings: BatchNormSettings, **_: Any
 ) -> Any:
+    del needed
     x, weight, y, mean, inverse, drawn = kept  # gradients pass where y, the result of relu and dropout, is positive
     members, n_rows, width = x.shape
-    x_grad, weight_grad, bias_grad = (torch.empty(t.shape, dtype=t.dtype) for t in (x, weight, weight))
-    slopes, values, results, scales, means, inverses = _arrays(
-        grads[0], x, x if y is None else y, weight, mean, inverse
-    )
-    targets = _arrays(x_grad, weight_grad, bias_grad)
-    keys = as_bits(drawn)
-    rows = _rows(counts, members, n_rows)
+    results = tuple(torch.empty(t.shape, dtype=t.dtype) for t in (x, weight, weight))
+    arrays, targets = _arrays(grads[0], x, x if y is None else y, weight, mean, inverse), _arrays(*results)
+    rows, followings = _of_members(counts, members, n_rows, drawn, settings)
 
     def work(m: int, part: slice) -> None:
-        _backward(
-            slopes[m], values[m], results[m], scales[m], rows[m], (part.start, part.stop),
-            _following(settings, keys[m]), (means[m], inverses[m]), (targets[0][m], targets[1][m], targets[2][m]),
-        )  # fmt: skip
+        _backward(m, (part.start, part.stop), *arrays, rows[m], followings[m], targets)
 
     over_chunks(work, members, width, rows_per_chunk=COLUMNS_PER_CHUNK)
-    return x_grad, weight_grad, bias_grad, grads[0] if needed[3] else None
+    return *results, grads[0]
 
 
 def _arrays(*tensors: Tensor) -> tuple[npt.NDArray[Any], ...]:
     return tuple(as_array(tensor) for tensor in tensors)
 
 
-def _rows(counts: Tensor | None, members: int, n_rows: int) -> npt.NDArray[np.int64]:
-    return np.full(members, n_rows) if counts is None else counts.numpy()
-
-
-def _following(settings: BatchNormSettings, key: np.uint32) -> tuple[bool, bool, np.uint32, np.uint32, np.float32]:
-    """Return the loops' settings of relu and dropout."""
+def _of_members(counts: Tensor | None, members: int, n_rows: int, drawn: Tensor, settings: BatchNormSettings) -> Any:
+    """Return the rows of each member, and the loops' settings of its relu and dropout."""
     threshold, scale = np.uint32(keep_threshold(settings.p)), np.float32(1.0 / (1.0 - settings.p))
-    return settings.relu, settings.p > 0.0, key, threshold, scale
+    followings = [(settings.relu, settings.p > 0.0, key, threshold, scale) for key in as_bits(drawn)]
+    return np.full(members, n_rows) if counts is None else counts.numpy(), followings
 
 
 _BATCH_NORM = Operation(batch_norm_formula, cpu=Path(_run, _run_backward), triton="batch_norm_triton.BATCH_NORM")

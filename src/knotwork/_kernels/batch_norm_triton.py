@@ -230,6 +230,7 @@ def _run(
 def _run_backward(
     grads: Any, kept: Any, needed: Any, *, counts: Tensor | None, settings: BatchNormSettings, **_: Any
 ) -> Any:
+    del needed
     x, weight, y, mean, inverse, keys = kept
     weight = weight.contiguous()
     x_grad, weight_grad, bias_grad = torch.empty_like(x), torch.empty_like(weight), torch.empty_like(weight)
@@ -240,7 +241,7 @@ def _run_backward(
         keep_threshold(settings.p), 1.0 / (1.0 - settings.p),
         COUNTED=counts is not None, RELU=settings.relu, DROP=settings.p > 0.0, **shape,
     )  # fmt: skip
-    return x_grad, weight_grad, bias_grad, grads[0] if needed[3] else None
+    return x_grad, weight_grad, bias_grad, grads[0]
 
 
 def _shape(x: Tensor, *, forward: bool, fixed_order: bool) -> dict[str, int]:

@@ -207,8 +207,7 @@ def _run_backward(grads: Any, kept: Any, needed: Any, *, kind: int, **_: Any) ->
     backward = _natural_slopes if kind == Functions.NATURAL else _radial_slopes
     inputs = x.to(breaks.dtype), breaks, n_knots, table, grads[0].to(breaks.dtype)
     x_grad, breaks_grad, table_grad = backward(*inputs, kind, needed[1] or needed[3])
-    results = x_grad.to(x.dtype), breaks_grad.to(breaks.dtype), None, table_grad
-    return tuple(gradient if is_needed else None for gradient, is_needed in zip(results, needed, strict=True))
+    return x_grad.to(x.dtype), breaks_grad.to(breaks.dtype), None, table_grad
 
 
 def _natural_slopes(

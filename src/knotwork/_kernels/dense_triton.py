@@ -384,6 +384,7 @@ def _run_table(breaks: Tensor, n_knots: Tensor, log_widths: Tensor | None, *, ki
 
 def _table_slopes(grads: Any, kept: Any, needed: Any, *, kind: int) -> Any:
     """Return the gradients of breaks and widths; the table is small, and is computed again."""
+    del needed
     breaks, n_knots, log_widths, grad = contiguous(*kept, grads[0])
     table, shares = _make_table(breaks, n_knots, log_widths, kind)
     n_breaks, n_widths = breaks.shape[-1], 0 if log_widths is None else log_widths.shape[-1]
@@ -395,7 +396,7 @@ def _table_slopes(grads: Any, kept: Any, needed: Any, *, kind: int) -> Any:
     else:
         tensors, shape["LEARNED"] = (grad, breaks, n_knots, table, breaks_grad, widths_grad), log_widths is not None
         launch(_factors_backward, (n_knots.numel(),), *tensors, n_breaks, n_widths, **shape)
-    return breaks_grad if needed[0] else None, None, widths_grad if needed[2] else None
+    return breaks_grad, None, widths_grad
 
 
 def _lengths(size: int) -> dict[str, int]:
@@ -464,8 +465,7 @@ def _slopes(grads: Any, kept: Any, needed: Any, *, kind: int, **_: Any) -> Any:
     else:
         x_grad, breaks_grad = torch.empty_like(x), torch.zeros_like(breaks)
         table_grad = None if table is None else torch.zeros_like(table)
-    results = x_grad.to(x.dtype), breaks_grad, None, table_grad
-    return tuple(result if is_needed else None for result, is_needed in zip(results, needed, strict=True))
+    return x_grad.to(x.dtype), breaks_grad, None, table_grad
 
 
 TABLE = Path(_run_table, _table_slopes)

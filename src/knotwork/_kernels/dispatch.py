@@ -44,8 +44,8 @@ class Path(NamedTuple):
     """A fast way to compute an operation, with its gradient.
 
     ``forward(*tensors, **settings)`` returns two tuples of tensors: the results, and those that backward needs (kept).
-    ``backward(grads, kept, needed, **settings)`` returns the gradient of every input tensor, or None where `needed` is
-    False. An entry of `grads` is None if that result has no gradient.
+    ``backward(grads, kept, needed, **settings)`` returns the gradient of every input tensor; what it returns where
+    `needed` is False is not used. An entry of `grads` is None if that result has no gradient.
     """
 
     forward: Callable[..., tuple[tuple[Tensor, ...], Tensors]]
@@ -177,7 +177,7 @@ class Operation:
         ) -> list[Tensor]:  # fmt: skip
             run = path_of(kept).backward
             gradients = run(tuple(grads), tuple(kept), tuple(needed), **to_settings(tuple(numbers)))
-            return [gradient for gradient in gradients if gradient is not None]
+            return [each for each, is_needed in zip(gradients, needed, strict=True) if is_needed and each is not None]
 
         def backward_shapes(grads: Any, kept: Any, needed: Any, numbers: Any) -> list[Tensor]:
             del grads, numbers
@@ -242,7 +242,9 @@ class _RunPath(torch.autograd.Function):
             # held without their graph: with it they would refer to this node, a cycle that only the garbage collector
             # could free.
             ctx.held = [None if tensor is None else _without_graph(tensor) for tensor in kept]
-        return None, None, None, *ctx.path.backward(grads, kept, ctx.needs_input_grad[3:], **ctx.settings)
+        needed = ctx.needs_input_grad[3:]
+        gradients = zip(ctx.path.backward(grads, kept, needed, **ctx.settings), needed, strict=True)
+        return None, None, None, *[gradient if is_needed else None for gradient, is_needed in gradients]
 
     @staticmethod
     def _kept(ctx: Any) -> Tensors:

@@ -216,44 +216,25 @@ def _run(
 
 
 def _run_backward(grads: Any, kept: Any, needed: Any, *, kind: int, degree: int, size: int) -> Any:
+    """Return the gradients of x, breaks, weights and bias."""
     x, breaks, n_knots, weight, bias = kept
-    with_knots, with_weight, type_ = needed[0] or needed[1], needed[3], breaks.dtype
-    gradients = _slopes(
-        grads[0].to(type_), x.to(type_), breaks, n_knots, weight.to(type_), kind=kind, degree=degree, size=size,
-        with_breaks=with_knots, with_weight=with_weight,
-    )  # fmt: skip
-    x_grad, breaks_grad, weight_grad = gradients
-    return (
-        x_grad.to(x.dtype) if needed[0] else None,
-        breaks_grad if needed[1] else None,
-        None,
-        weight_grad.to(weight.dtype) if with_weight else None,
-        grads[0].sum(dim=1).to(bias.dtype) if needed[4] else None,
-    )
-
-
-def _slopes(
-    grad: Tensor, x: Tensor, breaks: Tensor, n_knots: Tensor, weight: Tensor, *, kind: int, degree: int, size: int,
-    with_breaks: bool, with_weight: bool,
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """Return the gradients of x and the breaks (zeros unless `with_breaks`) and of the weights (zeros likewise)."""
-    n_groups, n_features = breaks.shape[:2]
-    x_grad, weight_grad = torch.empty_like(x), torch.zeros_like(weight)
-    slopes_out = np.zeros(breaks.shape)
-    by_feature = weight.reshape(n_groups, n_features, size, -1)
-    totals = as_array(_own_totals(by_feature, n_knots, kind, degree))
-    values, knots, counts, grads, rows = (as_array(tensor) for tensor in (x, breaks, n_knots, grad, weight))
-    x_out, rows_out = x_grad.numpy(), weight_grad.numpy()
+    type_, (n_groups, n_features) = breaks.dtype, breaks.shape[:2]
+    x_grad, weight_grad = torch.empty_like(x, dtype=type_), torch.zeros_like(weight, dtype=type_)
+    grad, weights, breaks_grad = grads[0].to(type_), weight.to(type_), np.zeros(breaks.shape)
+    totals = as_array(_own_totals(weights.reshape(n_groups, n_features, size, -1), n_knots, kind, degree))
+    values, knots, counts, slopes, rows = (as_array(each) for each in (x.to(type_), breaks, n_knots, grad, weights))
+    x_out, rows_out, with_knots = x_grad.numpy(), weight_grad.numpy(), needed[0] or needed[1]
 
     def work(group: int, feature: int) -> None:
         scratch = *make_scratch(degree), np.empty(degree + 1, rows.dtype), np.zeros((1, rows.shape[-1]), rows.dtype)
         arrays = values[group], knots[group], counts[group], feature, kind, degree, size
-        tables = grads[group], rows[group], totals[group], with_weight, with_breaks
-        _backward(*arrays, *tables, *scratch, x_out[group], slopes_out[group], rows_out[group])
+        tables = slopes[group], rows[group], totals[group], needed[3], with_knots
+        _backward(*arrays, *tables, *scratch, x_out[group], breaks_grad[group], rows_out[group])
 
     # One feature of one group at a time: no other thread adds to its rows, so sums do not depend on the threads.
     in_threads(work, [(group, feature) for group in range(n_groups) for feature in range(n_features)])
-    return x_grad, torch.from_numpy(slopes_out).to(breaks.dtype), weight_grad
+    bias_grad = grads[0].sum(dim=1).to(bias.dtype) if needed[4] else None
+    return x_grad.to(x.dtype), torch.from_numpy(breaks_grad).to(type_), None, weight_grad.to(weight.dtype), bias_grad
 
 
 def _to_numbers(settings: dict[str, Any]) -> list[float]:

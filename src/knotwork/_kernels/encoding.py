@@ -465,9 +465,11 @@ def _backward(
         return _backward_in_groups(loops, grads, kept, needed, settings)
     if at_once:
         spacings = Spacings(logits, min_spacing, epsilon, penalty_grad)
-        logits_grad, x_grad = _backward_to_logits(loops, parts, tensors, spacings, needed[2])
-        return logits_grad, None, x_grad, None, None
-    x_grad, slopes = (torch.zeros_like(x), None) if grad is None else _sums(loops, parts, tensors, needed)
+        of_logits, of_x = _backward_to_logits(loops, parts, tensors, spacings, needed[2])
+        return of_logits, None, of_x, None, None
+    x_grad, slopes = torch.zeros_like(x) if grad is None else None, None
+    if grad is not None:
+        x_grad, slopes = _sums(loops, parts, tensors, needed)
     if breaks_grad is not None:
         slopes = breaks_grad if slopes is None else slopes + breaks_grad
     logits_grad = None
@@ -539,7 +541,7 @@ def _backward_to_logits(
         out = torch.empty_like(logits, memory_format=torch.contiguous_format)
         x_grad, _ = loops.rows_to_logits(*tensors, spacings, **parts[0].functions, with_x=with_x, out=out)
         return out, x_grad if with_x else None
-    x_grad = torch.zeros_like(tensors[1]) if with_x else None
+    x_out = torch.zeros_like(tensors[1]) if with_x else None
     moving = [part for part in parts if part.learned and part.kind != Functions.AFFINE and part.features is None]
     covered = sum(part.stop - part.start for part in moving) == len(logits)
     out = torch.empty_like(logits) if covered else torch.zeros_like(logits)
@@ -548,18 +550,18 @@ def _backward_to_logits(
         of_penalty = None if penalty_grad is None else penalty_grad[piece]
         inputs = (*[tensor[piece] for tensor in tensors], Spacings(logits[piece], min_spacing, epsilon, of_penalty))
         part_x_grad, _ = loops.rows_to_logits(*inputs, **part.functions, with_x=with_x, out=out[piece])
-        if x_grad is not None:
-            x_grad[piece] = part_x_grad
+        if x_out is not None:
+            x_out[piece] = part_x_grad
     others = [part for part in parts if part not in moving]
     learned = sorted({(part.start, part.stop) for part in others if part.learned})
     slopes = torch.zeros_like(tensors[2]) if learned else None
     for part in others:
-        _write_slopes(loops, part, tensors, x_grad, slopes if part.learned else None)
+        _write_slopes(loops, part, tensors, x_out, slopes if part.learned else None)
     for start, stop in learned:
         of_breaks, of_penalty = (None if grad is None else grad[start:stop] for grad in (slopes, penalty_grad))
         knots = logits[start:stop], tensors[3][start:stop], None, min_spacing, epsilon, tensors[0].shape[-1]
         out[start:stop] = loops.knots_backward(of_breaks, of_penalty, *knots)
-    return out, x_grad
+    return out, x_out
 
 
 TYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
