@@ -17,7 +17,7 @@ from knotwork._kernels.encoding import Knots, StackPart, encode
 from knotwork._kernels.fixed_order import add_bias, look_up, product, row_sums
 from knotwork.basis._families import Functions
 from knotwork.nn._backbones import MLPConfig, ResNetConfig
-from knotwork.training import _state
+from knotwork.training import _stack
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import train
 from knotwork.training._job import StackJob
@@ -162,8 +162,8 @@ def test_a_member_is_the_same_alone_and_in_a_stack(name, task, place, monkeypatc
     """The engine's path for a GPU; in the interpreter, tensors are those of the CPU."""
     if not GPU:
         monkeypatch.setattr(StackJob, "members_alone", False)
-        monkeypatch.setattr(_state, "MEMBERS_PER_PART", 3)
-        monkeypatch.setattr(_state, "VALUES_PER_PART", 1 << 40)
+        monkeypatch.setattr(_stack, "MEMBERS_PER_PART", 3)
+        monkeypatch.setattr(_stack, "VALUES_PER_PART", 1 << 40)
     table = make_table(task, n=80)
     settings = {"max_epochs": 2, "batch_size": 32, "learning_rate": 1e-2, "knot_warmup": 1, "metric": "reported"}
     config = TrainingConfig(**settings, reproducible=True)
