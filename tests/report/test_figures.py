@@ -3,21 +3,21 @@
 from xml.etree import ElementTree
 
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.colors import to_hex, to_rgba_array
 
 from knotwork.report._aggregate import RankTable
-from knotwork.report._costs import draw_cost_quality, draw_training_times, pareto_front
+from knotwork.report._costs import _cost_picture, pareto_front, time_picture
 from knotwork.report._figures import (
     LearningCurve,
-    ScorePanel,
     SizeCurve,
     cd_pictures,
     draw_heatmap,
     draw_knot_trajectories,
     draw_learning_curves,
-    draw_score_dots,
     draw_size_curves,
+    score_picture,
 )
 from knotwork.report._points import RankPair, draw_agreement
 from knotwork.report._style import DARK, LIGHT, dark_svg, darken, inline_svg, method_colour, method_marker, svg_text
@@ -32,27 +32,40 @@ def curves():
     return level + [SizeCurve(m, SIZES, SIZES / 30, SIZES / 40, SIZES / 20) for m in ("PLE", "BS-U", "BS-Q", "IS-Q")]
 
 
+def times():
+    """Return the times of two methods on one data set: several timings of the first network, one of the others."""
+    rows = [("Std", 7, 1.0), ("Std", 7, 0.5), ("Std", 7, 4.0), ("Std", 15, 2.0), ("PLE", 7, 3.0)]
+    frame = pd.DataFrame(rows, columns=["method", "size", "epoch"])
+    return time_picture(frame.assign(dataset="a", network="mlp", complete=True)).figure
+
+
+def cost(cost, ranks):
+    points = pd.DataFrame({"seconds": cost, "rank": ranks}, ["Std", "PLE", "BS-U"])
+    table = RankTable("regression", 7, list(points.index), [], np.empty((0, 3)), {}, [])
+    return _cost_picture(table, points, (min(cost), max(cost), min(ranks), max(ranks))).figure
+
+
+def dots():
+    frame = pd.DataFrame({"method": ["Std", "PLE"], "size": np.nan, "mean": [0.8, 0.9], "sd": [0.1, 0.05], "n": 5})
+    return score_picture(frame.assign(task="classification", dataset="a", network="mlp")).figure
+
+
 FIGURES = {
     "heatmap": lambda: draw_heatmap([[1, 2.5], [np.nan, 4]], ["a", "b"], columns=["c", "d"]),
-    "curves": lambda: draw_size_curves(curves(), ylabel="y"),
-    "times": lambda: draw_training_times(
-        np.array([[[[1.0, 0.5, 4.0], [2.0] * 3], [[3.0] * 3, [np.nan] * 3]]]),
-        panels=["mlp"],
-        methods=["Std", "PLE"],
-        sizes=["7", "15"],
+    "curves": lambda: draw_size_curves(curves(), ylabel="y", digits=2).figure,
+    "times": times,
+    "cost": lambda: cost([1, 2, 3], [3, 2, 1]),
+    "learning": lambda: (
+        draw_learning_curves(
+            [
+                LearningCurve("PLE", np.array([3.0, 2.0]), np.array([4.0, 3.0])),
+                LearningCurve("Std", np.array([3.0]), np.array([3.5])),
+            ],
+            ylabel="NRMSE",
+        ).figure
     ),
-    "cost": lambda: draw_cost_quality([1, 2, 3], [3, 2, 1], names=["Std", "PLE", "BS-U"]),
-    "learning": lambda: draw_learning_curves(
-        [
-            LearningCurve("PLE", np.array([3.0, 2.0]), np.array([4.0, 3.0]), 2),
-            LearningCurve("Std", np.array([3.0]), np.array([3.5]), 1),
-        ],
-        ylabel="NRMSE",
-    ),
-    "dots": lambda: draw_score_dots(
-        [ScorePanel("a", "AUC", ["Std", "PLE"], np.array([0.8, 0.9]), np.array([0.1, 0.05]), False)]
-    ),
-    "knots": lambda: draw_knot_trajectories({"1e-4": np.array([[0.1, 0.5], [0.2, 0.4]])}, warm_up=1),
+    "dots": dots,
+    "knots": lambda: draw_knot_trajectories({"1e-4": np.array([[0.1, 0.5], [0.2, 0.4]])}, warm_up=1).figure,
     "agreement": lambda: draw_agreement([PAIR, PAIR], ours="ours", theirs="theirs"),
 }
 
@@ -144,12 +157,12 @@ def test_knots_are_drawn_as_distances_from_their_start():
 
 
 @pytest.mark.parametrize(
-    ("cost", "ranks"),
+    ("seconds", "ranks"),
     [([1.19e-3, 1.2e-3, 1.61e-3], [4.2, 8.0, 12.9]), ([1e-3, 0.05, 9.0], [1.0, 2.0, 3.0]), ([2.0] * 3, [2.0] * 3)],
 )
-def test_ticks_of_a_cost_plot_frame_all_points(cost, ranks):
-    axes = draw_cost_quality(cost, ranks, names=["Std", "PLE", "BS-U"]).axes[0]
-    for axis, values in ((axes.xaxis, cost), (axes.yaxis, ranks)):
+def test_ticks_of_a_cost_plot_frame_all_points(seconds, ranks):
+    axes = cost(seconds, ranks).axes[0]
+    for axis, values in ((axes.xaxis, seconds), (axes.yaxis, ranks)):
         ticks = axis.get_majorticklocs()
         assert min(ticks) <= min(values) <= max(values) <= max(ticks)
         assert sorted(axis.get_view_interval()) == pytest.approx([min(ticks), max(ticks)])

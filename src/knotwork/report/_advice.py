@@ -9,7 +9,7 @@ import pandas as pd
 
 from knotwork.encoders import METHOD_TABLE
 from knotwork.report._aggregate import SCORES, in_order, sizes_of
-from knotwork.report._tables import Cell, ReportTable, number_cells
+from knotwork.report._tables import ReportTable, cell_rows
 from knotwork.stats import RankIntervals, average_ranks, bootstrap_ranks, relative_errors, wilcoxon_holm
 
 __all__ = ["BUDGETS", "Advice", "advice_table", "advise"]
@@ -108,48 +108,38 @@ def _within(configuration: Configuration, budget: str, sizes: list[int | None]) 
 
 def advice_table(advice: list[Advice]) -> ReportTable:
     """Return the best configuration for each task, network and budget, and whether it is better than the cheapest."""
+    digits = {
+        "task": 0,
+        "backbone": 0,
+        "budget": 0,
+        "best": 0,
+        "rank": 2,
+        "low": 2,
+        "high": 2,
+        "of": 0,
+        "data sets": 0,
+        "score": 4,
+        "cheapest": 0,
+        "its score": 4,
+        "better": 0,
+        "p": 4,
+    }
     rows = []
     for entry in advice:
         best, intervals, means = entry.best, entry.intervals, entry.scores.mean(axis=0)
         verdict = "is the cheapest" if best == 0 else "yes" if entry.p < 0.05 else "not significantly"
-        rows.append(
-            [
-                Cell(entry.task),
-                Cell(entry.network),
-                Cell(entry.budget),
-                Cell(_named(entry.configurations[best])),
-                *number_cells([entry.ranks[best], intervals.low[best], intervals.high[best]], 2),
-                *number_cells([len(entry.configurations), len(entry.scores)], 0),
-                *number_cells([means[best]]),
-                Cell(_named(entry.configurations[0])),
-                *number_cells([means[0]]),
-                Cell(verdict),
-                Cell() if best == 0 else Cell(value=entry.p),
-            ]
-        )
+        names = [_named(entry.configurations[place]) for place in (best, 0)]
+        ranks = [entry.ranks[best], intervals.low[best], intervals.high[best]]
+        row = [entry.task, entry.network, entry.budget, names[0], *ranks, *reversed(entry.scores.shape), means[best]]
+        rows.append([*row, names[1], means[0], verdict, None if best == 0 else entry.p])
     return ReportTable(
         "recommendations",
         "What to start with",
         "The method and size with the best average rank over data sets within a budget, with a bootstrap interval of "
         "95 % and the number of candidates; its mean score; and whether it is better than the cheapest, the one with "
         "the fewest parameters (Wilcoxon over relative errors, Holm over all comparisons with the cheapest, 0.05).",
-        [
-            "task",
-            "backbone",
-            "budget",
-            "best",
-            "rank",
-            "low",
-            "high",
-            "of",
-            "data sets",
-            "score",
-            "cheapest",
-            "its score",
-            "better",
-            "p",
-        ],
-        rows,
+        list(digits),
+        cell_rows(rows, digits.values()),
     )
 
 

@@ -33,6 +33,7 @@ __all__ = [
     "RankTable",
     "ReportPart",
     "Score",
+    "all_sizes",
     "file_name",
     "in_order",
     "name_size",
@@ -196,10 +197,15 @@ def _epoch_seconds(frame: pd.DataFrame) -> pd.Series:
     return medians if medians.notna().all() else means
 
 
+def all_sizes(summary: pd.DataFrame) -> list[int | None]:
+    """Return the sizes in order; None comes first if some methods have no size."""
+    return [*([None] if summary["size"].isna().any() else []), *map(int, sorted(summary["size"].dropna().unique()))]
+
+
 def sizes_of(summary: pd.DataFrame) -> list[int | None]:
     """Return the sizes in order; ``[None]`` if no method has one, and an empty list without rows."""
-    sizes: list[int | None] = [int(size) for size in sorted(summary["size"].dropna().unique())]
-    return sizes or ([None] if len(summary) else [])
+    sizes = all_sizes(summary)
+    return [size for size in sizes if size is not None] or sizes
 
 
 def name_size(size: int | None) -> str:

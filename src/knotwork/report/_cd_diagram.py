@@ -94,78 +94,15 @@ def draw_cd_diagram(
     if (cd is None) == (groups is None):
         raise argument_error("groups", "be given exactly if cd is not", groups)
     theme = theme_of(check_bool(dark, "dark"))
-    cd = None if cd is None else check_not_negative(cd, "cd")
-    layout = _layout(labels, values, cd, groups)
-    if axes is None:
-        axes = _new_axes(layout, theme, title=title, width=width)
-    scale = _fit(axes, layout)
-    if title is not None:
-        size = _TITLE * _FONT * scale
-        axes.set_title(title, loc="left", x=0.01, color=theme.ink, fontsize=size, fontweight="bold", parse_math=False)
-    _draw_scale(axes, layout, theme, scale=scale)
-    if layout.cd is not None:
-        _draw_difference(axes, layout, layout.cd, color=theme.ink, scale=scale)
-    _draw_cliques(axes, layout, theme, scale=scale)
-    _draw_methods(axes, layout, theme, scale=scale)
-    return axes
-
-
-@dataclass(frozen=True, eq=False)
-class _DiagramLayout:
-    """Positions of all parts: ranks on the x axis, inches from the top on the y axis."""
-
-    labels: list[str]
-    ranks: Floats
-    order: list[int]
-    cd: float | None
-    bars: list[tuple[list[float], int]]
-    low: float
-    high: float
-    left: float
-    right: float
-
-    @property
-    def n_left(self) -> int:
-        """Number of methods listed on the left."""
-        return (len(self.order) + 1) // 2
-
-    @property
-    def start(self) -> float:
-        """Left end of the scale, a little before the line of ranks."""
-        return self.low - 0.02 * (self.high - self.low)
-
-    @property
-    def end(self) -> float:
-        """Right end of the scale, a little after the line of ranks."""
-        return max(self.high, self.low + (self.cd or 0.0)) + 0.02 * (self.high - self.low)
-
-    @property
-    def first_row(self) -> float:
-        """Height of the uppermost names."""
-        n_levels = max((level for _, level in self.bars), default=-1) + 1
-        return _AXIS_Y + 0.16 + _LEVEL_HEIGHT * n_levels + _ROW / 2
-
-    @property
-    def height(self) -> float:
-        """Height of the diagram."""
-        return self.first_row + _ROW * (self.n_left - 0.5) + _TEXT_MARGIN
-
-
-def _layout(
-    labels: list[str], ranks: Floats, cd: float | None, groups: Sequence[Sequence[int]] | None
-) -> _DiagramLayout:
-    order = np.argsort(ranks, kind="stable").tolist()
-    low, high = float(floor(ranks.min())), float(ceil(ranks.max()))
-    high = max(high, low + 1)
-    half = (len(order) + 1) // 2
-    widths = [max((_width(labels[i]) for i in side), default=0.0) for side in (order[:half], order[half:])]
-    left, right = (width + _NUMBER + 2 * _TEXT_MARGIN for width in widths)
-    if groups is None:
-        assert cd is not None
-        spans = [[float(ranks[group[0]]), float(ranks[group[-1]])] for group in cliques(ranks, cd)]
+    if cd is not None:
+        cd = check_not_negative(cd, "cd")
+        spans = [[float(values[group[0]]), float(values[group[-1]])] for group in cliques(values, cd)]
     else:
-        spans = sorted(sorted(float(ranks[_check_member(i, len(ranks))]) for i in group) for group in groups)
-    return _DiagramLayout(labels, ranks, order, cd, _levels(spans, 0.02 * (high - low)), low, high, left, right)
+        spans = sorted(sorted(float(values[_check_member(i, len(values))]) for i in group) for group in groups or ())
+    diagram = _Diagram(labels, values, cd, spans)
+    axes = diagram.new_axes(theme, title, width) if axes is None else axes
+    diagram.draw(axes, theme, title)
+    return axes
 
 
 def _check_member(place: int, n_methods: int) -> int:
@@ -174,170 +111,132 @@ def _check_member(place: int, n_methods: int) -> int:
     return place
 
 
+class _Diagram:
+    """Positions of all parts: ranks on the x axis, inches from the top on the y axis."""
+
+    def __init__(self, labels: list[str], ranks: Floats, cd: float | None, spans: list[list[float]]) -> None:
+        self.labels, self.ranks, self.cd, self.spans = labels, ranks, cd, spans
+        order = np.argsort(ranks, kind="stable").tolist()
+        half = (len(order) + 1) // 2
+        self.sides = order[:half], order[half:][::-1]  # on the right the worst is on top, so that no lines cross
+        self.left, self.right = (
+            max((_width(labels[i]) for i in side), default=0.0) + _NUMBER + 2 * _TEXT_MARGIN for side in self.sides
+        )
+        self.low = float(floor(ranks.min()))
+        self.high = max(float(ceil(ranks.max())), self.low + 1)
+        margin = 0.02 * (self.high - self.low)
+        self.start, self.end = self.low - margin, max(self.high, self.low + (cd or 0.0)) + margin
+        self.levels = _levels(spans, margin)
+        self.first_row = _AXIS_Y + 0.16 + _LEVEL_HEIGHT * (max(self.levels, default=-1) + 1) + _ROW / 2
+        self.height = self.first_row + _ROW * (half - 0.5) + _TEXT_MARGIN
+
+    def new_axes(self, theme: Theme, title: str | None, width: float | None) -> Axes:
+        """Return the axes of a new figure, which is lower if its text is scaled down to a width."""
+        height, texts = self.height, self.left + self.right
+        if width is None:
+            width = max(texts + _LINE, 0.0 if title is None else 1.25 * _TITLE * _width(title))
+        else:
+            height *= min(1.0, _TEXT_SHARE * width / texts)
+        whole = height + (0.0 if title is None else 0.35)
+        figure = Figure(figsize=(width, whole), facecolor=theme.background)
+        return figure.add_axes((0.0, 0.0, 1.0, height / whole))
+
+    def draw(self, axes: Axes, theme: Theme, title: str | None) -> None:
+        """Draw everything, with text scaled down to fit into the axes."""
+        box, figure = axes.get_position(), axes.get_figure(root=True)
+        width, height = np.array([box.width, box.height]) * figure.get_size_inches()  # type: ignore[union-attr]
+        scale = float(min(1.0, height / self.height, _TEXT_SHARE * width / (self.left + self.right)))
+        per_inch = (self.end - self.start) / (width - scale * (self.left + self.right))
+        axes.set_xlim(self.start - per_inch * scale * self.left, self.end + per_inch * scale * self.right)
+        axes.set_ylim(self.height, 0)
+        axes.axis("off")
+        pen = _Pen(axes, theme, scale)
+        if title is not None:
+            size, style = _TITLE * _FONT * scale, {"fontweight": "bold", "parse_math": False}
+            axes.set_title(title, loc="left", x=0.01, color=theme.ink, fontsize=size, **style)
+        n_numbers = min(15.0, (self.high - self.low) / per_inch / (_TICK * scale))
+        self._draw_scale(pen, n_numbers)
+        if self.cd is not None:
+            self._draw_difference(pen, self.cd)
+        self._draw_bars(pen)
+        self._draw_methods(pen)
+
+    def _draw_scale(self, pen: "_Pen", n_numbers: float) -> None:
+        """Draw the line of ranks with its ticks and at most `n_numbers` numbers."""
+        style = {"gid": "scale", "linewidth": 1.1, "solid_capstyle": "projecting"}
+        pen.line([self.low, self.high], [_AXIS_Y, _AXIS_Y], **style)
+        span = self.high - self.low
+        step = next(step for step in (1, 2, 5, 10, 1000) if span / step <= n_numbers or step == 1000)
+        for tick in np.arange(self.low, self.high + 0.25, step / 2):
+            is_major = (tick - self.low) % step == 0
+            pen.line([tick, tick], [_AXIS_Y - (0.09 if is_major else 0.05), _AXIS_Y], **style)
+            if is_major:
+                pen.write((tick, _AXIS_Y - 0.11), f"{tick:g}", gid="tick", size=0.9)
+
+    def _draw_difference(self, pen: "_Pen", cd: float) -> None:
+        """Draw the critical difference to scale, from the left end of the line."""
+        ends = [self.low, self.low + cd]
+        pen.line(ends, [_CD_Y, _CD_Y], gid="cd", linewidth=1.6, solid_capstyle="butt")
+        for x in ends:
+            pen.line([x, x], [_CD_Y - 0.05, _CD_Y + 0.05], gid="cd end", linewidth=1.6, solid_capstyle="butt")
+        pen.write((self.low + cd / 2, _CD_Y - 0.07), f"CD = {cd:.2f}", gid="cd text")
+
+    def _draw_bars(self, pen: "_Pen") -> None:
+        """Draw a bar from the best to the worst method of each group; its round ends keep a bar over ties visible.
+
+        Bars of groups are thin, with a dot for each member.
+        """
+        bar, dot = (4.0, 4.0) if self.cd is not None else (1.6, 5.5)
+        style = {"solid_capstyle": "butt", "marker": "o", "markersize": dot * pen.scale, "markeredgewidth": 0}
+        for members, level in zip(self.spans, self.levels, strict=True):
+            height = [_AXIS_Y + 0.12 + _LEVEL_HEIGHT * level] * len(members)
+            pen.line(members, height, gid="clique", linewidth=bar, color=pen.theme.blue, zorder=3, **style)
+
+    def _draw_methods(self, pen: "_Pen") -> None:
+        """Draw lines from ranks to names."""
+        muted = pen.theme.muted
+        for side, x_end, ha, sign in zip(self.sides, (self.start, self.end), ("right", "left"), (-1, 1), strict=True):
+            for row, index in enumerate(side):
+                x, y = float(self.ranks[index]), self.first_row + _ROW * row
+                style = {"gid": "leader", "linewidth": 0.8, "solid_joinstyle": "miter"}
+                pen.line([x, x, x_end], [_AXIS_Y, y, y], color=muted, **style)
+                align = {"ha": ha, "va": "center_baseline"}
+                pen.write((x_end, y), f"{x:.2f}", gid="rank", color=muted, shift=sign * _TEXT_MARGIN, **align)
+                shift = sign * (_NUMBER + _TEXT_MARGIN)
+                pen.write((x_end, y), self.labels[index], gid="name", shift=shift, **align)
+
+
 def _width(text: str) -> float:
     """Return the width of a text in inches at the natural size, with a margin for rounding at smaller sizes."""
     width, _, _ = text_to_path.get_text_width_height_descent(text, FontProperties(size=_FONT), ismath=False)
     return 1.08 * float(width) / 72
 
 
-def _levels(spans: list[list[float]], gap: float) -> list[tuple[list[float], int]]:
+def _levels(spans: list[list[float]], gap: float) -> list[int]:
     """Assign each span, from left to right, to the highest level where it overlaps no other span."""
     ends: list[float] = []
-    placed = []
+    levels = []
     for span in spans:
         level = next((level for level, last in enumerate(ends) if last + gap < span[0]), len(ends))
         ends[level : level + 1] = [span[-1]]
-        placed.append((span, level))
-    return placed
+        levels.append(level)
+    return levels
 
 
-def _new_axes(layout: _DiagramLayout, theme: Theme, *, title: str | None, width: float | None) -> Axes:
-    height = layout.height
-    if width is None:
-        width = max(layout.left + _LINE + layout.right, 0.0 if title is None else 1.25 * _TITLE * _width(title))
-    else:  # a scaled diagram is lower
-        height *= min(1.0, _TEXT_SHARE * width / (layout.left + layout.right))
-    whole = height + (0.0 if title is None else 0.35)
-    figure = Figure(figsize=(width, whole), facecolor=theme.background)
-    return figure.add_axes((0.0, 0.0, 1.0, height / whole))
+@dataclass(frozen=True)
+class _Pen:
+    """Draws on axes, with lines and texts at a share of their natural size."""
 
+    axes: Axes
+    theme: Theme
+    scale: float
 
-def _fit(axes: Axes, layout: _DiagramLayout) -> float:
-    """Set the limits so that names fit on both sides, and return the scale of the text."""
-    box = axes.get_position()
-    figure_width, figure_height = axes.get_figure(root=True).get_size_inches()  # type: ignore[union-attr]
-    width, height = box.width * figure_width, box.height * figure_height
-    scale = min(1.0, height / layout.height, _TEXT_SHARE * width / (layout.left + layout.right))
-    per_inch = (layout.end - layout.start) / (width - scale * (layout.left + layout.right))
-    axes.set_xlim(layout.start - per_inch * scale * layout.left, layout.end + per_inch * scale * layout.right)
-    axes.set_ylim(layout.height, 0)
-    axes.axis("off")
-    return float(scale)
+    def line(self, x: Sequence[float], y: Sequence[float], *, linewidth: float, **style: Any) -> None:
+        """Draw a line, in the colour of text by default."""
+        self.axes.plot(x, y, **{"color": self.theme.ink, "linewidth": linewidth * self.scale} | style)
 
-
-def _draw_scale(axes: Axes, layout: _DiagramLayout, theme: Theme, *, scale: float) -> None:
-    """Draw the line of ranks with its ticks and numbers."""
-    style: dict[str, Any] = {"color": theme.ink, "linewidth": 1.1 * scale, "solid_capstyle": "projecting"}
-    style["gid"] = "scale"
-    axes.plot([layout.low, layout.high], [_AXIS_Y, _AXIS_Y], **style)
-    (start, _), (end, _) = axes.transData.transform([(layout.low, 0.0), (layout.high, 0.0)])
-    length = (end - start) / axes.get_figure(root=True).dpi  # type: ignore[union-attr]
-    n_numbers = min(15.0, length / (_TICK * scale))
-    step = next(step for step in (1, 2, 5, 10, 1000) if (layout.high - layout.low) / step <= n_numbers or step == 1000)
-    for tick in np.arange(layout.low, layout.high + 0.25, step / 2):
-        is_major = (tick - layout.low) % step == 0
-        axes.plot([tick, tick], [_AXIS_Y - (0.09 if is_major else 0.05), _AXIS_Y], **style)
-        if is_major:
-            _write(
-                axes,
-                (tick, _AXIS_Y - 0.11),
-                f"{tick:g}",
-                gid="tick",
-                size=scale * 0.9,
-                color=theme.ink,
-                align=("center", "bottom"),
-            )
-
-
-def _draw_difference(axes: Axes, layout: _DiagramLayout, cd: float, *, color: str, scale: float) -> None:
-    """Draw the critical difference to scale, from the left end of the line."""
-    end = layout.low + cd
-    style: dict[str, Any] = {"color": color, "linewidth": 1.6 * scale, "solid_capstyle": "butt"}
-    axes.plot([layout.low, end], [_CD_Y, _CD_Y], gid="cd", **style)
-    for x in (layout.low, end):
-        axes.plot([x, x], [_CD_Y - 0.05, _CD_Y + 0.05], gid="cd end", **style)
-    _write(
-        axes,
-        (layout.low + cd / 2, _CD_Y - 0.07),
-        f"CD = {cd:.2f}",
-        gid="cd text",
-        size=scale,
-        color=color,
-        align=("center", "bottom"),
-    )
-
-
-def _draw_cliques(axes: Axes, layout: _DiagramLayout, theme: Theme, *, scale: float) -> None:
-    """Draw a bar from the best to the worst method of each group; its round ends keep a bar over ties visible.
-
-    Bars of groups are thin, with a dot for each member.
-    """
-    bar, dot = (4, 4) if layout.cd is not None else (1.6, 5.5)
-    for members, level in layout.bars:
-        y = _AXIS_Y + 0.12 + _LEVEL_HEIGHT * level
-        axes.plot(
-            members,
-            [y] * len(members),
-            color=theme.blue,
-            linewidth=bar * scale,
-            solid_capstyle="butt",
-            marker="o",
-            markersize=dot * scale,
-            markeredgewidth=0,
-            gid="clique",
-            zorder=3,
-        )
-
-
-def _draw_methods(axes: Axes, layout: _DiagramLayout, theme: Theme, *, scale: float) -> None:
-    """Draw lines from ranks to names. On the right the worst method is on top, so that no lines cross."""
-    left, right = layout.order[: layout.n_left], layout.order[layout.n_left :][::-1]
-    for side, x_end, align, sign in ((left, layout.start, "right", -1), (right, layout.end, "left", 1)):
-        for row, index in enumerate(side):
-            x, y = float(layout.ranks[index]), layout.first_row + _ROW * row
-            axes.plot(
-                [x, x, x_end],
-                [_AXIS_Y, y, y],
-                color=theme.muted,
-                linewidth=0.8 * scale,
-                gid="leader",
-                solid_joinstyle="miter",
-            )
-            number = f"{x:.2f}"
-            _write(
-                axes,
-                (x_end, y),
-                number,
-                gid="rank",
-                size=scale,
-                color=theme.muted,
-                align=(align, "center_baseline"),
-                shift=sign * _TEXT_MARGIN,
-            )
-            _write(
-                axes,
-                (x_end, y),
-                layout.labels[index],
-                gid="name",
-                size=scale,
-                color=theme.ink,
-                align=(align, "center_baseline"),
-                shift=sign * (_NUMBER + _TEXT_MARGIN),
-            )
-
-
-def _write(
-    axes: Axes,
-    at: tuple[float, float],
-    text: str,
-    *,
-    gid: str,
-    size: float,
-    color: str,
-    align: tuple[str, str],
-    shift: float = 0.0,
-) -> None:
-    """Write literal text `shift` inches to the right of a point, at `size` times the natural size."""
-    axes.annotate(
-        text,
-        at,
-        xytext=(72 * shift * size, 0),
-        textcoords="offset points",
-        ha=align[0],
-        va=align[1],
-        fontsize=_FONT * size,
-        color=color,
-        parse_math=False,
-        annotation_clip=False,
-        gid=gid,
-    )
+    def write(self, at: tuple[float, float], text: str, *, size: float = 1.0, shift: float = 0.0, **style: Any) -> None:
+        """Write literal text `shift` inches to the right of a point, by default centred above it."""
+        place = {"xytext": (72 * shift * size * self.scale, 0), "textcoords": "offset points"}
+        look = {"fontsize": _FONT * size * self.scale, "color": self.theme.ink, "ha": "center", "va": "bottom"}
+        self.axes.annotate(text, at, **place | look | style, parse_math=False, annotation_clip=False)

@@ -5,24 +5,21 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator, NullLocator
 
 from knotwork.encoders import METHOD_TABLE, EncodingName
-from knotwork.report._aggregate import RankTable, file_name, in_order, name_size, of_size, sizes_of
-from knotwork.report._page import Picture
+from knotwork.report._aggregate import RankTable, all_sizes, file_name, in_order, name_size, of_size, sizes_of
+from knotwork.report._page import Drawing, Picture
 from knotwork.report._points import Box, label_points
-from knotwork.report._style import LIGHT, clean_axes, method_colour, method_marker, new_figure, panel_title
-from knotwork.report._tables import MISSING, Cell, ReportTable, format_span, number_cells, size_cell
+from knotwork.report._style import LIGHT, add_legend, draw_point, new_panels, panel_title
+from knotwork.report._tables import MISSING, ReportTable, cell_rows, format_span, size_cell
 
 __all__ = [
     "complexity_table",
     "cost_pictures",
     "describe_ratios",
     "describe_stacks",
-    "draw_cost_quality",
-    "draw_training_times",
     "fixed_counterpart",
     "overhead_table",
     "pareto_front",
@@ -33,8 +30,6 @@ __all__ = [
     "time_picture",
     "time_table",
 ]
-
-Floats = npt.NDArray[np.float64]
 
 LOG_RATIO = 8.0
 """An axis of times is logarithmic if the longest is more than this many times the shortest."""
@@ -57,7 +52,7 @@ def complexity_table() -> ReportTable:
         "By formula, not measured: d numerical features, B rows, m columns per feature, degree p, K learned "
         "knots per feature.",
         ["encoding", "transformation", "forward", "backward"],
-        [[Cell(text) for text in row] for row in rows],
+        cell_rows(rows, [0] * 4),
     )
 
 
@@ -91,15 +86,15 @@ def overhead_table(summary: pd.DataFrame) -> ReportTable:
         for (network, size), part in pairs.groupby(["network", "size"]):
             added = (part["parameters"] - part["parameters_fixed"]).to_numpy()
             share = 100 * added / part["parameters_fixed"].to_numpy()
-            counts = [float(str(size)), len(part), added.min(), np.median(added), added.max()]
-            rows.append([Cell(method), Cell(str(network)), *number_cells(counts, 0), *number_cells([share.max()], 2)])
+            counts = [len(part), added.min(), np.median(added), added.max()]
+            rows.append([method, network, size, *counts, share.max()])
     return ReportTable(
         "overhead",
         "Parameters of learned knots",
         "Parameters that learned knots add to the same network with fixed knots (least, median and most over data "
         "sets; the most in percent of the network).",
         ["method", "backbone", "size", "data sets", "least", "median", "most", "most, %"],
-        rows,
+        cell_rows(rows, [0] * 7 + [2]),
     )
 
 
@@ -112,15 +107,14 @@ def time_table(summary: pd.DataFrame) -> ReportTable:
         for method in in_order(of_network["method"].unique()):
             of_method = of_network[of_network["method"] == method]
             of_sizes = [of_method[of_method["size"].isna() | (of_method["size"] == size)] for size in sizes]
-            cells = number_cells([1000 * rows["epoch"].median() for rows in of_sizes], 2)
-            rows.append([Cell(str(network)), Cell(method), *cells])
+            rows.append([network, method, *(1000 * of_size["epoch"].median() for of_size in of_sizes)])
     return ReportTable(
         "times",
         "Milliseconds per epoch",
         "They do not depend on when training stopped; median over folds and data sets. Networks trained together share "
         "their time, so these compare methods only if all were trained in the same way.",
         ["backbone", "method", *map(name_size, sizes)],
-        rows,
+        cell_rows(rows, [2] * (2 + len(sizes))),
     )
 
 
@@ -183,15 +177,7 @@ def ratio_table(pairs: pd.DataFrame) -> ReportTable:
             by_fold = (part["per_epoch"] / part["per_epoch_fixed"]).dropna()
             ends = [by_fold.median(), by_fold.min(), by_fold.max()] if len(by_fold) else [None] * 3
             learned, fixed = float(part["seconds"].sum()), float(part["seconds_fixed"].sum())
-            names = [method, str(part["fixed"].iloc[0]), str(network)]
-            rows.append(
-                [
-                    *map(Cell, names),
-                    *number_cells([float(str(size))], 0),
-                    *number_cells([learned, fixed], 1),
-                    *number_cells([learned / fixed, *ends], 2),
-                ]
-            )
+            rows.append([method, part["fixed"].iloc[0], network, size, learned, fixed, learned / fixed, *ends])
     return ReportTable(
         "learned_to_fixed",
         "Learned to fixed knots",
@@ -199,7 +185,7 @@ def ratio_table(pairs: pd.DataFrame) -> ReportTable:
         "and most over folds), which does not depend on when training stopped: that of the median epoch, or of the "
         "mean epoch, compiling included, where one of the two has not recorded it. Networks trained alone.",
         ["learned", "fixed", "backbone", "size", "seconds", "seconds, fixed", "ratio", "per epoch", "least", "most"],
-        rows,
+        cell_rows(rows, [0] * 4 + [1] * 2 + [2] * 4),
     )
 
 
@@ -230,20 +216,15 @@ def stack_table(frame: pd.DataFrame) -> ReportTable:
     """Return the times of networks that were trained both alone and in a stack, by backbone and size."""
     both = _stacks(frame)
     rows = [
-        [
-            Cell(str(row["name"])),
-            size_cell(row["size"]),
-            *number_cells([row["n"]], 0),
-            *number_cells([row["alone"], row["stacked"], row["alone"] / row["stacked"]], 1),
-        ]
-        for row in both.to_dict("records")
+        [name, size_cell(size), n, alone, stacked, alone / stacked]
+        for name, size, n, alone, stacked in both.itertuples(index=False)
     ]
     return ReportTable(
         "alone_to_stacked",
         "Alone and in a stack",
         "Seconds of training of the same networks, one after the other and in stacks.",
         ["backbone", "size", "networks", "seconds alone", "seconds in stacks", "ratio"],
-        rows,
+        cell_rows(rows, [0] * 3 + [1] * 3),
     )
 
 
@@ -275,92 +256,68 @@ def _stacks(frame: pd.DataFrame) -> pd.DataFrame:
     return grouped.agg(n=("alone", "size"), alone=("alone", "sum"), stacked=("stacked", "sum")).reset_index()
 
 
-def draw_training_times(
-    seconds: Floats, *, panels: Sequence[str], methods: Sequence[str], sizes: Sequence[str]
-) -> Figure:
-    """Draw bars of the milliseconds per epoch: a panel per backbone, a group of bars per method, a bar per size.
-
-    `seconds` has the shape (n_panels, n_methods, n_sizes, 3): median, minimum and maximum of several timings; a line
-    from minimum to maximum is drawn if they differ. Missing times are NaN and leave no gap. Bars have the group id
-    ``bar-PANEL-METHOD-SIZE``.
-    """
-    figure = new_figure(9.6, 0.8 + 1.75 * len(panels))
-    grid = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
-    *colours, grey = LIGHT.data_colours
-    colours = [grey, *colours] if sizes[:1] == ["no size"] else colours
-    width = 0.8 / len(sizes)
-    for p, axes in enumerate(grid):
-        clean_axes(axes, LIGHT)
-        axes.grid(axis="y", color=LIGHT.line, linewidth=0.6)
-        panel_title(axes, panels[p])
-        for m, row in enumerate(seconds[p]):
-            known = np.flatnonzero(np.isfinite(row[:, 0]))
-            for place, s in enumerate(known):
-                x, (median, least, most) = m + (place - (len(known) - 1) / 2) * width, 1000 * row[s]
-                axes.bar(x, median, width * 0.92, color=colours[s % len(colours)], gid=f"bar-{p}-{m}-{s}")
-                if least < most:
-                    axes.plot([x, x], [least, most], color=LIGHT.ink, linewidth=1.1, gid=f"range-{p}-{m}-{s}")
-    figure.supylabel("milliseconds per epoch", fontsize=9.5, color=LIGHT.ink)
-    handles = [Patch(color=colours[s % len(colours)]) for s in range(len(sizes))]
-    figure.legend(
-        handles, sizes, loc="outside upper right", fontsize=8, frameon=False, labelcolor=LIGHT.ink, ncols=len(sizes)
-    )
-    grid[-1].set_xticks(np.arange(len(methods)), methods, rotation=30, ha="right", rotation_mode="anchor")
-    return figure
-
-
 def time_picture(summary: pd.DataFrame) -> Picture | None:
-    """Return milliseconds per epoch by backbone, method and size; None if no times are recorded.
+    """Return milliseconds per epoch: a panel per backbone, a group of bars per method, a bar per size.
 
-    For one data set, `summary` may have the rows of several folds, each as from `summarise_folds`: then their minimum
-    and maximum are shown as well.
+    For one data set, `summary` may have the rows of several folds, each as from `summarise_folds`: then lines join
+    their minimum and maximum. Missing times leave no gap. None if no times are recorded.
     """
     part = summary[summary["complete"] & summary["epoch"].notna()]
     if not len(part):
         return None
-    networks, methods = sorted(part["network"].unique()), in_order(part["method"].unique())
-    sizes = [*([None] if part["size"].isna().any() else []), *(size for size in sizes_of(part) if size is not None)]
-    seconds = np.full((len(networks), len(methods), len(sizes), 3), np.nan)
-    titles: dict[str, str] = {}
-    marks: dict[str, str] = {}
-    for s, size in enumerate(sizes):
-        timings = _timings(part[part["size"].isna() if size is None else part["size"] == size])
-        for (network, method), values in timings.items():
-            p, m = networks.index(network), methods.index(method)
-            seconds[p, m, s] = values
-            span = "" if values[1] == values[2] else f" ({_seconds(values[1])} to {_seconds(values[2])})"
-            titles[gid := f"bar-{p}-{m}-{s}"] = (
-                f"{method}, {network}{of_size(size)}: {_seconds(values[0])} per epoch{span}"
-            )
-            marks |= {gid: method, gid.replace("bar", "range"): method}
-    names = [name_size(size) for size in sizes]
-    overall = _timings(part)
-    fastest = []
-    for network in networks:
-        value, method = min((values[0], method) for (name, method), values in overall.items() if name == network)
-        fastest.append(f"{network}: fastest over all sizes {method}, {_seconds(value)}")
-    span = " Lines: least to most of the splits." if (seconds[..., 1] < seconds[..., 2]).any() else ""
-    return Picture(
+    networks, methods, sizes = sorted(part["network"].unique()), in_order(part["method"].unique()), all_sizes(part)
+    timings = _timings(part)
+    *colours, grey = LIGHT.data_colours
+    colours = [grey, *colours] if None in sizes else colours
+    figure, grid = new_panels(len(networks), (0.0, 0.8), size=(9.6, 1.75), columns=1, share="x", lines="y")
+    drawing = Drawing(figure)
+    for p, (axes, network) in enumerate(zip(grid, networks, strict=True)):
+        panel_title(axes, network)
+        for row in timings[timings["network"] == network].itertuples():
+            m, s = methods.index(row.method), sizes.index(None if np.isnan(row.size) else int(row.size))
+            title = f"{row.method}, {network}{of_size(sizes[s])}: {_seconds(row.median)} per epoch"
+            title += "" if row.min == row.max else f" ({_seconds(row.min)} to {_seconds(row.max)})"
+            gid = drawing.part(f"bar-{p}-{m}-{s}", title, row.method)
+            x, width = m + (row.place - (row.n - 1) / 2) * 0.8 / len(sizes), 0.92 * 0.8 / len(sizes)
+            axes.bar(x, 1000 * row.median, width, color=colours[s % len(colours)], gid=gid)
+            if row.min < row.max:
+                gid = drawing.part(f"range-{p}-{m}-{s}", method=row.method)
+                axes.plot([x, x], [1000 * row.min, 1000 * row.max], color=LIGHT.ink, linewidth=1.1, gid=gid)
+    figure.supylabel("milliseconds per epoch", fontsize=9.5, color=LIGHT.ink)
+    patches = [Patch(color=colours[s % len(colours)]) for s in range(len(sizes))]
+    add_legend(figure, patches, list(map(name_size, sizes)), "outside upper right", ncols=len(sizes))
+    grid[-1].set_xticks(np.arange(len(methods)), methods, rotation=30, ha="right", rotation_mode="anchor")
+    span = " Lines: least to most of the splits." if (timings["min"] < timings["max"]).any() else ""
+    return drawing.picture(
         "times",
-        draw_training_times(seconds, panels=networks, methods=methods, sizes=names),
         "Milliseconds per epoch, which do not depend on when training stopped: the median epoch of a network, and of "
         f"these the median over folds and data sets. Members of a stack share its time in equal parts.{span}",
-        f"Milliseconds per epoch by backbone, method and size. {'; '.join(fastest)}.",
-        titles,
-        methods=marks,
+        f"Milliseconds per epoch by backbone, method and size. {'; '.join(_fastest(part))}.",
     )
 
 
-def _timings(part: pd.DataFrame) -> dict[tuple[str, str], tuple[float, float, float]]:
-    """Return median, minimum and maximum of the seconds per epoch, by network and method.
+def _fastest(part: pd.DataFrame) -> list[str]:
+    overall = part.groupby(["network", "method"])["epoch"].median().reset_index().sort_values(["epoch", "method"])
+    return [
+        f"{row.network}: fastest over all sizes {row.method}, {_seconds(row.epoch)}"
+        for row in overall.drop_duplicates("network").sort_values("network").itertuples()
+    ]
 
-    For several data sets, whose numbers of rows differ, all three are the median.
+
+def _timings(part: pd.DataFrame) -> pd.DataFrame:
+    """Return `median`, `min` and `max` of the seconds per epoch by network, method and size.
+
+    For several data sets, whose numbers of rows differ, all three are the median. `place` counts the `n` sizes.
     """
-    of_one = part["dataset"].nunique() == 1
-    timings = part.groupby(["network", "method"])["epoch"].agg(["median", "min", "max"])
-    ends = timings[["min", "max"]] if of_one else timings[["median", "median"]]
-    values = np.column_stack([timings["median"], ends]).tolist()
-    return {(str(name), str(method)): tuple(row) for (name, method), row in zip(timings.index, values, strict=True)}
+    several = part.groupby("size", dropna=False)["dataset"].transform("nunique") > 1
+    grouped = part.assign(several=several).groupby(["network", "method", "size"], dropna=False)
+    times = {name: ("epoch", name) for name in ("median", "min", "max")}
+    timings = grouped.agg(**times, several=("several", "first")).reset_index()
+    timings[["min", "max"]] = timings[["min", "max"]].where(~timings["several"], timings["median"], axis=0)
+    order = dict(zip(in_order(timings["method"]), range(len(timings)), strict=False))
+    ordered = timings.assign(_m=timings["method"].map(order)).sort_values(["_m", "size"], na_position="first")
+    of_method = ordered.groupby(["network", "method"])["median"]
+    return ordered.assign(place=of_method.cumcount(), n=of_method.transform("size"))
 
 
 def _seconds(value: float) -> str:
@@ -386,94 +343,68 @@ def pareto_front(cost: npt.ArrayLike, loss: npt.ArrayLike) -> list[int]:
     return front
 
 
-def draw_cost_quality(
-    cost: npt.ArrayLike, ranks: npt.ArrayLike, *, names: Sequence[str], limits: Box | None = None
-) -> Figure:
-    """Plot average ranks against positive seconds, with a line through the Pareto front.
-
-    Points have the group id ``point-INDEX``. `limits` are minimum and maximum of seconds and ranks over all figures
-    that share the axes; by default of this one.
-    """
-    x, y = np.asarray(cost, dtype=float), np.asarray(ranks, dtype=float)
-    figure = new_figure(6.2, 3.9)
-    axes = figure.subplots()
-    clean_axes(axes, LIGHT)
-    axes.grid(color=LIGHT.line, linewidth=0.6)
-    front = pareto_front(x, y)
-    axes.plot(x[front], y[front], color=LIGHT.red, linewidth=1.2, linestyle="--", zorder=1)
-    for i, name in enumerate(names):
-        axes.plot(
-            [x[i]],
-            [y[i]],
-            method_marker(name),
-            color=method_colour(name, LIGHT),
-            markersize=7,
-            gid=f"point-{i}",
-            linestyle="none",
-        )
-    low, high, least, most = limits or (x.min(), x.max(), y.min(), y.max())
-    seconds, levels = _ticks_around(low, high, log=high > LOG_RATIO * low), _ticks_around(least, most)
-    axes.set_xscale("log" if high > LOG_RATIO * low else "linear")
-    axes.set_xticks(seconds, [_seconds(value) for value in seconds])
-    axes.set_xlim(seconds[0], seconds[-1])
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.set_yticks(levels)
-    axes.set_ylim(levels[-1], levels[0])
-    axes.set_xlabel("time per epoch, median over data sets and backbones", fontsize=9)
-    axes.set_ylabel("average rank (best on top)", fontsize=9)
-    points = list(zip(x.tolist(), y.tolist(), strict=True))
-    label_points(axes, list(names), points=points, lines=[[points[i] for i in front]])
-    return figure
-
-
-def _ticks_around(low: float, high: float, *, log: bool = False) -> list[float]:
-    """Return ticks that enclose all values: the first is below them, the last above."""
-    powers = np.arange(np.floor(np.log10(low)) - 1, np.ceil(np.log10(high)) + 2)
-    ticks = np.sort(np.concatenate([step * 10.0**powers for step in (1, 2, 5)]))
-    if not log:
-        margin = max(high - low, 0.02 * abs(high)) * 0.04
-        locator = MaxNLocator(7, steps=[1, 2, 2.5, 5, 10])
-        ticks = np.asarray(locator.tick_values(low - margin, high + margin))
-    first, last = np.searchsorted(ticks, low, side="left") - 1, np.searchsorted(ticks, high, side="right")
-    return [float(f"{tick:.12g}") for tick in ticks[max(first, 0) : last + 1]]
-
-
 def cost_pictures(summary: pd.DataFrame, tables: Sequence[RankTable]) -> list[tuple[str, str, Picture]]:
     """Return figures of average ranks against seconds per epoch with shared axes, with their tasks and size labels.
 
     Tables without ranks or recorded times are left out.
     """
-    known = [(table, points) for table in tables if table.has_ranks and (points := _cost_points(summary, table))]
+    known = [(table, _cost_points(summary, table)) for table in tables if table.has_ranks]
+    known = [(table, points) for table, points in known if len(points)]
     if not known:
         return []
-    costs, ranks = (np.array([point[k] for _, points in known for point in points]) for k in (1, 2))
-    limits = (costs.min(), costs.max(), ranks.min(), ranks.max())
+    both = pd.concat([points for _, points in known])
+    limits = (both["seconds"].min(), both["seconds"].max(), both["rank"].min(), both["rank"].max())
     return [(table.task, name_size(table.size), _cost_picture(table, points, limits)) for table, points in known]
 
 
-def _cost_points(summary: pd.DataFrame, table: RankTable) -> list[tuple[str, float, float]]:
-    """Return methods with their median seconds per epoch over problems, and their average ranks."""
+def _cost_points(summary: pd.DataFrame, table: RankTable) -> pd.DataFrame:
+    """Return the `rank` of each method with its median `seconds` per epoch over problems."""
     part = summary[(summary["task"] == table.task) & (summary["size"].isna() | (summary["size"] == table.size))]
     seconds = part[part["complete"] & (part["epoch"] > 0)].groupby("method")["epoch"].median()
-    return [
-        (method, float(seconds[method]), float(rank))
-        for method, rank in zip(table.methods, table.ranks, strict=True)
-        if method in seconds.index
-    ]
+    return pd.DataFrame({"seconds": seconds.reindex(table.methods), "rank": table.ranks}, table.methods).dropna()
 
 
-def _cost_picture(table: RankTable, points: Sequence[tuple[str, float, float]], limits: Box) -> Picture:
-    names, cost, ranks = (list(values) for values in zip(*points, strict=True))
-    titles = {
-        f"point-{i}": f"{name}: average rank {rank:.2f}, {_seconds(seconds)} per epoch"
-        for i, (name, seconds, rank) in enumerate(points)
-    }
-    return Picture(
+def _cost_picture(table: RankTable, points: pd.DataFrame, limits: Box) -> Picture:
+    """Draw average ranks against seconds per epoch, with a line through the Pareto front.
+
+    Points have the group id ``point-INDEX``. `limits` are minimum and maximum of seconds and ranks over all figures
+    that share the axes.
+    """
+    figure, (axes,) = new_panels(1, size=(6.2, 3.9), lines="both")
+    drawing = Drawing(figure)
+    places = list(points.itertuples(index=False, name=None))
+    front = [places[i] for i in pareto_front(points["seconds"], points["rank"])]
+    axes.plot(*zip(*front, strict=True), color=LIGHT.red, linewidth=1.2, linestyle="--", zorder=1)
+    for i, (name, (seconds, rank)) in enumerate(zip(points.index, places, strict=True)):
+        gid = drawing.part(f"point-{i}", f"{name}: average rank {rank:.2f}, {_seconds(seconds)} per epoch", name)
+        draw_point(axes, seconds, rank, method=name, size=7, gid=gid)
+    low, high, least, most = limits
+    ticks, levels = _ticks_around(low, high, log=high > LOG_RATIO * low), _ticks_around(least, most)
+    axes.set_xscale("log" if high > LOG_RATIO * low else "linear")
+    axes.set_xticks(ticks, list(map(_seconds, ticks)))
+    axes.set_xlim(ticks[0], ticks[-1])
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_yticks(levels)
+    axes.set_ylim(levels[-1], levels[0])
+    axes.set_xlabel("time per epoch, median over data sets and backbones", fontsize=9)
+    axes.set_ylabel("average rank (best on top)", fontsize=9)
+    label_points(axes, list(points.index), points=places, lines=[front])
+    return drawing.picture(
         file_name("cost", table.task, table.size),
-        draw_cost_quality(cost, ranks, names=names, limits=limits),
         f"{table.label}: average rank against the time of an epoch. The dashed line joins the methods that no other "
         "beats in both.",
-        f"Cost against quality, {table.label}. " + "; ".join(titles.values()) + ".",
-        titles,
-        methods={f"point-{i}": name for i, name in enumerate(names)},
+        f"Cost against quality, {table.label}. " + "; ".join(drawing.titles.values()) + ".",
     )
+
+
+def _ticks_around(low: float, high: float, *, log: bool = False) -> list[float]:
+    """Return ticks that enclose all values: the first is below them, the last above."""
+    if log:
+        powers = np.arange(np.floor(np.log10(low)) - 1, np.ceil(np.log10(high)) + 2)
+        ticks = np.sort(np.concatenate([step * 10.0**powers for step in (1, 2, 5)]))
+    else:
+        margin = max(high - low, 0.02 * abs(high)) * 0.04
+        locator = MaxNLocator(7, steps=[1, 2, 2.5, 5, 10])
+        ticks = np.asarray(locator.tick_values(low - margin, high + margin))
+    first, last = np.searchsorted(ticks, low, side="left") - 1, np.searchsorted(ticks, high, side="right")
+    return [float(f"{tick:.12g}") for tick in ticks[max(first, 0) : last + 1]]

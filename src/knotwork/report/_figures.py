@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -16,15 +16,28 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from knotwork.encoders import METHOD_TABLE, EncodingName
-from knotwork.report._aggregate import LEVEL, SCORES, RankTable, file_name, in_order, of_size, rank_table, sizes_of
+from knotwork.report._aggregate import (
+    LEVEL,
+    SCORES,
+    RankTable,
+    Score,
+    file_name,
+    in_order,
+    of_size,
+    rank_table,
+    sizes_of,
+)
 from knotwork.report._cd_diagram import draw_cd_diagram
-from knotwork.report._page import Picture
+from knotwork.report._page import Drawing, Picture
 from knotwork.report._style import (
     LIGHT,
     PHONE,
+    add_legend,
     clean_axes,
+    draw_point,
     method_colour,
     method_marker,
+    name_axes,
     new_figure,
     new_panels,
     panel_title,
@@ -33,13 +46,11 @@ from knotwork.report._tables import MISSING, grid_name
 
 __all__ = [
     "LearningCurve",
-    "ScorePanel",
     "SizeCurve",
     "cd_pictures",
     "draw_heatmap",
     "draw_knot_trajectories",
     "draw_learning_curves",
-    "draw_score_dots",
     "draw_size_curves",
     "grid_picture",
     "heatmap_picture",
@@ -262,81 +273,59 @@ def heatmap_picture(summary: pd.DataFrame, task: str, *, of: str = "rank") -> Pi
 
 @dataclass(frozen=True, eq=False)
 class ScorePanel:
-    """Mean scores of methods with standard deviations, on the data set in `title`; `label` is the name of the score."""
+    """The rows of a summary for one data set, network and size, a row per method."""
 
     title: str
-    label: str
-    methods: list[str]
-    mean: npt.NDArray[np.float64]
-    sd: npt.NDArray[np.float64]
-    lower_is_better: bool
+    score: Score
+    rows: pd.DataFrame
 
     @property
     def best(self) -> int:
         """Position of the best mean."""
-        return int(np.argmin(self.mean) if self.lower_is_better else np.argmax(self.mean))
-
-
-def draw_score_dots(panels: Sequence[ScorePanel]) -> Figure:
-    """Draw mean scores with one standard deviation, a row per method, the dot of the best mean filled.
-
-    Dots have the group id ``dot-PANEL-ROW``.
-    """
-    height = 0.9 + 0.2 * max(len(panel.methods) for panel in panels)
-    figure, grid = new_panels(len(panels), (0.4, 0.0), size=(3.3, height))
-    for p, (axes, panel) in enumerate(zip(grid, panels, strict=True)):
-        axes.grid(axis="y", color=LIGHT.line, linewidth=0.6)
-        for place, (method, mean, sd) in enumerate(zip(panel.methods, panel.mean, panel.sd, strict=True)):
-            colour = method_colour(method, LIGHT)
-            gid = f"dot-{p}-{place}"
-            axes.plot([mean - sd, mean + sd], [place, place], color=colour, linewidth=1.4, gid=f"{gid}-sd")
-            fill = colour if place == panel.best else LIGHT.background
-            axes.plot([mean], [place], "o", color=colour, markerfacecolor=fill, markersize=6, gid=gid)
-        axes.set_yticks(np.arange(len(panel.methods)), panel.methods)
-        axes.invert_yaxis()
-        panel_title(axes, panel.title)
-        direction = "lower" if panel.lower_is_better else "higher"
-        axes.set_xlabel(f"{panel.label} ({direction} is better)", fontsize=9)
-    return figure
+        mean = self.rows["mean"].to_numpy(dtype=float)
+        return int(np.argmin(mean) if self.score.lower_is_better else np.argmax(mean))
 
 
 def score_picture(summary: pd.DataFrame) -> Picture | None:
-    """Return the scores of each data set, network and size with standard deviations; None if panels are too many."""
-    part = summary[summary["n"] > 0]
-    panels = []
-    for task, metric in SCORES.items():
-        for (dataset, network), problem in part[part["task"] == task].groupby(["dataset", "network"]):
-            for size in sizes_of(problem):
-                rows = problem[problem["size"].isna() | (problem["size"] == size)].drop_duplicates(
-                    "method", keep="last"
-                )
-                rows = rows.set_index("method").loc[in_order(rows["method"])]
-                title = f"{dataset}, {network}{of_size(size)}"
-                mean, sd = rows["mean"].to_numpy(dtype=float), rows["sd"].fillna(0).to_numpy(dtype=float)
-                panels.append(ScorePanel(title, metric.label, list(rows.index), mean, sd, metric.lower_is_better))
+    """Return the scores of each data set, network and size with standard deviations; None if panels are too many.
+
+    The dot of the best mean of a panel is filled.
+    """
+    panels = _score_panels(summary[summary["n"] > 0])
     if not 0 < len(panels) <= _MAX_SCORE_PANELS:
         return None
-    best = [
-        f"{panel.title}: best mean {panel.label} {panel.methods[panel.best]}, {panel.mean[panel.best]:.4f}"
-        for panel in panels
-    ]
-    return Picture(
-        "score_dots",
-        draw_score_dots(panels),
-        "Mean over folds and one standard deviation; the best mean is filled.",
-        f"Scores by data set. {'; '.join(best)}.",
-        {
-            f"dot-{p}-{i}": f"{method}, {panel.title}: {panel.label} {panel.mean[i]:.4f} ± {panel.sd[i]:.4f}"
-            for p, panel in enumerate(panels)
-            for i, method in enumerate(panel.methods)
-        },
-        methods={
-            f"dot-{p}-{i}{part}": method
-            for p, panel in enumerate(panels)
-            for i, method in enumerate(panel.methods)
-            for part in ("", "-sd")
-        },
-    )
+    height = 0.9 + 0.2 * max(len(panel.rows) for panel in panels)
+    figure, grid = new_panels(len(panels), (0.4, 0.0), size=(3.3, height), lines="y")
+    drawing, best = Drawing(figure), []
+    for p, (axes, panel) in enumerate(zip(grid, panels, strict=True)):
+        label = panel.score.label
+        for place, (method, mean, sd) in enumerate(panel.rows[["method", "mean", "sd"]].itertuples(index=False)):
+            colour, gid = method_colour(method, LIGHT), f"dot-{p}-{place}"
+            line = drawing.part(f"{gid}-sd", method=method)
+            axes.plot([mean - sd, mean + sd], [place, place], color=colour, linewidth=1.4, gid=line)
+            fill = colour if place == panel.best else LIGHT.background
+            drawing.part(gid, f"{method}, {panel.title}: {label} {mean:.4f} ± {sd:.4f}", method)
+            draw_point(axes, mean, place, method=method, size=6, gid=gid, marker="o", markerfacecolor=fill)
+        axes.set_yticks(np.arange(len(panel.rows)), panel.rows["method"])
+        axes.invert_yaxis()
+        panel_title(axes, panel.title)
+        axes.set_xlabel(f"{label} ({panel.score.direction})", fontsize=9)
+        first = panel.rows.iloc[panel.best]
+        best.append(f"{panel.title}: best mean {label} {first['method']}, {first['mean']:.4f}")
+    caption = "Mean over folds and one standard deviation; the best mean is filled."
+    return drawing.picture("score_dots", caption, f"Scores by data set. {'; '.join(best)}.")
+
+
+def _score_panels(part: pd.DataFrame) -> list[ScorePanel]:
+    panels = []
+    for task, score in SCORES.items():
+        for (dataset, network), problem in part[part["task"] == task].groupby(["dataset", "network"]):
+            for size in sizes_of(problem):
+                rows = problem[problem["size"].isna() | (problem["size"] == size)].fillna({"sd": 0.0})
+                rows = rows.drop_duplicates("method", keep="last").set_index("method", drop=False)
+                title = f"{dataset}, {network}{of_size(size)}"
+                panels.append(ScorePanel(title, score, rows.loc[in_order(rows["method"])]))
+    return panels
 
 
 @dataclass(frozen=True, eq=False)
@@ -353,10 +342,10 @@ class SizeCurve:
     high: Floats
 
 
-def draw_size_curves(curves: Sequence[SizeCurve], *, ylabel: str) -> Figure:
+def draw_size_curves(curves: Sequence[SizeCurve], *, ylabel: str, digits: int) -> Drawing:
     """Plot quality against size with bands, a panel per placement; PLE and horizontal lines are in every panel.
 
-    The curves of a method have the group id ``curve-INDEX``.
+    The curves of a method have the group id ``curve-INDEX``; tooltips have numbers with `digits` decimals.
     """
     everywhere = [curve for curve in curves if _is_level(curve) or "-" not in curve.method]
     panels: dict[str, list[SizeCurve]] = {}
@@ -364,16 +353,18 @@ def draw_size_curves(curves: Sequence[SizeCurve], *, ylabel: str) -> Figure:
         if curve not in everywhere:
             panels.setdefault(_knots(curve.method), []).append(curve)
     names = list(panels) or [""]
-    figure, grid = new_panels(len(names), (0.6, 0.3), size=(3.1, 2.7), share=True)
+    figure, grid = new_panels(len(names), (0.6, 0.3), size=(3.1, 2.7), share="both", lines="y")
+    drawing = Drawing(figure)
+    for i, curve in enumerate(curves):
+        shown = _listed([f"size {size:.0f}:" for size in curve.sizes], curve.mean.tolist()[: len(curve.sizes)], digits)
+        drawing.part(f"curve-{i}", f"{curve.method}: {shown or f'{curve.mean[0]:.{digits}f}'}", curve.method)
     for axes, name in zip(grid, names, strict=True):
-        axes.grid(axis="y", color=LIGHT.line, linewidth=0.6)
         panel_title(axes, f"knots: {name}" if name else "")
         for curve in [*everywhere, *panels.get(name, [])]:
             _draw_curve(axes, curve, gid=f"curve-{curves.index(curve)}")
-    _legend(figure, [*everywhere, *curves])
-    figure.supxlabel("size", fontsize=9.5, color=LIGHT.ink)
-    figure.supylabel(ylabel, fontsize=9.5, color=LIGHT.ink)
-    return figure
+    _legend(figure, [curve.method for curve in [*everywhere, *curves]])
+    name_axes(figure, "size", ylabel)
+    return drawing
 
 
 def _knots(method: str) -> str:
@@ -381,19 +372,11 @@ def _knots(method: str) -> str:
     return METHOD_TABLE[method].knots_label if method in METHOD_TABLE else EncodingName.parse(method).knots
 
 
-def _legend(figure: Figure, curves: "Sequence[SizeCurve | LearningCurve]") -> None:
+def _legend(figure: Figure, methods: Sequence[str]) -> None:
     """Add a legend above the panels, of families and of methods whose size is not chosen."""
-    methods = [curve.method for curve in curves]
-    handles = {method if method in _STYLES else EncodingName.parse(method).family: _line(method) for method in methods}
-    figure.legend(
-        handles.values(),
-        handles.keys(),
-        loc="outside upper right",
-        ncols=len(handles),
-        fontsize=8.5,
-        frameon=False,
-        labelcolor=LIGHT.ink,
-    )
+    looks = {method if method in _STYLES else EncodingName.parse(method).family: _look(method) for method in methods}
+    handles = [Line2D([], [], linewidth=1.6, **look) for look in looks.values()]
+    add_legend(figure, handles, list(looks), "outside upper right", fontsize=8.5, ncols=len(handles))
 
 
 def _is_level(curve: SizeCurve) -> bool:
@@ -401,39 +384,19 @@ def _is_level(curve: SizeCurve) -> bool:
     return curve.method in _STYLES or len(curve.sizes) == 0
 
 
-def _line(method: str) -> Line2D:
-    """Return a line in the colour and style of a method."""
-    line = Line2D([], [], color=method_colour(method, LIGHT), linewidth=1.6)
-    line.set_linestyle(_STYLES.get(method, "-"))
-    return line
-
-
-def _curve_texts(curves: Sequence[SizeCurve], *, digits: int) -> tuple[dict[str, str], dict[str, str]]:
-    """Return tooltips and methods of the curves of a figure, by group id."""
-    texts = {}
-    for i, curve in enumerate(curves):
-        shown = _listed([f"size {size:.0f}:" for size in curve.sizes], curve.mean.tolist()[: len(curve.sizes)], digits)
-        texts[f"curve-{i}"] = f"{curve.method}: {shown or f'{curve.mean[0]:.{digits}f}'}"
-    return texts, {f"curve-{i}": curve.method for i, curve in enumerate(curves)}
+def _look(method: str) -> dict[str, Any]:
+    """Return the colour and the style of a method's lines."""
+    return {"color": method_colour(method, LIGHT), "linestyle": _STYLES.get(method, "-")}
 
 
 def _draw_curve(axes: Axes, curve: SizeCurve, *, gid: str) -> None:
-    line = _line(curve.method)
-    colour, style = line.get_color(), _STYLES.get(curve.method, "-")
+    look = _look(curve.method)
     if len(curve.sizes) == 0:
-        axes.axhline(float(curve.mean[0]), color=colour, linewidth=1.2, linestyle=style, gid=gid)
+        axes.axhline(float(curve.mean[0]), linewidth=1.2, gid=gid, **look)
         return
-    axes.fill_between(curve.sizes, curve.low, curve.high, color=colour, alpha=0.16, linewidth=0, gid=gid)
-    axes.plot(
-        curve.sizes,
-        curve.mean,
-        color=colour,
-        linewidth=1.6,
-        linestyle=style,
-        marker=method_marker(curve.method),
-        markersize=4,
-        gid=gid,
-    )
+    axes.fill_between(curve.sizes, curve.low, curve.high, color=look["color"], alpha=0.16, linewidth=0, gid=gid)
+    marker = method_marker(curve.method)
+    axes.plot(curve.sizes, curve.mean, linewidth=1.6, marker=marker, markersize=4, gid=gid, **look)
     axes.set_xticks(curve.sizes if len(curve.sizes) <= 6 else curve.sizes[1::2])
 
 
@@ -450,17 +413,12 @@ def size_picture(tables: Sequence[RankTable]) -> Picture | None:
             [[values[i] for values in (table.ranks, table.intervals.low, table.intervals.high)] for table, i in places]
         ).T
         curves.append(SizeCurve(method, sizes, mean, low, high))
-    figure = draw_size_curves(curves, ylabel="average rank (lower is better)")
-    task = tables[0].task
-    titles, methods = _curve_texts(curves, digits=2)
-    return Picture(
+    drawing, task = draw_size_curves(curves, ylabel="average rank (lower is better)", digits=2), tables[0].task
+    return drawing.picture(
         f"sizes_{task}",
-        figure,
         f"{task.capitalize()}: average rank by size, with bootstrap intervals of 95 %. Ranks compare methods of one "
         "size; a method whose scores stay the same changes its rank when others improve.",
-        f"Average rank by size, {task}. {'; '.join(titles.values())}.",
-        titles,
-        methods=methods,
+        f"Average rank by size, {task}. {'; '.join(drawing.titles.values())}.",
     )
 
 
@@ -477,38 +435,36 @@ def grid_picture(summary: pd.DataFrame, dataset: str, *, network: str) -> Pictur
     metric = SCORES[str(part["task"].iloc[0])]
     best = part.sort_values("mean", ascending=metric.lower_is_better).iloc[0]
     size = "" if np.isnan(best["size"]) else f" at size {best['size']:.0f}"
-    titles, methods = _curve_texts(curves, digits=4)
-    return Picture(
+    return draw_size_curves(curves, ylabel=f"{metric.label} ({metric.direction})", digits=4).picture(
         grid_name(dataset, network),
-        draw_size_curves(curves, ylabel=f"{metric.label} ({metric.direction})"),
         f"{dataset}, {network}: {metric.label} by size, mean and one standard deviation over folds and seeds. "
         f"Best mean: {best['method']}{size}, {best['mean']:.4f}.",
         f"{metric.label} by size on {dataset} with {network}. Best: {best['method']}{size}, {best['mean']:.4f}.",
-        titles,
-        methods=methods,
     )
 
 
 @dataclass(frozen=True, eq=False)
 class LearningCurve:
-    """Training loss and validation score of a network by epoch, and its best epoch, counted from 1."""
+    """Training loss and validation score of a network by epoch."""
 
     method: str
     loss: Floats
     score: Floats
-    best: int
+
+    @property
+    def best(self) -> int:
+        """The best epoch, counted from 1."""
+        return int(np.nanargmin(self.score)) + 1
 
 
-def draw_learning_curves(curves: Sequence[LearningCurve], *, ylabel: str) -> Figure:
+def draw_learning_curves(curves: Sequence[LearningCurve], *, ylabel: str) -> Drawing:
     """Plot losses and validation scores of networks by epoch, with a marker at the best epoch.
 
     The curves of a network have the group id ``curve-INDEX``, its mark ``best-INDEX``.
     """
-    figure = new_figure(9.6, 3.7)
-    left, right = figure.subplots(1, 2)
+    figure, (left, right) = new_panels(2, size=(4.8, 3.7), lines="y")
+    drawing = Drawing(figure)
     for axes, name in ((left, "training loss"), (right, ylabel)):
-        clean_axes(axes, LIGHT)
-        axes.grid(axis="y", color=LIGHT.line, linewidth=0.6)
         panel_title(axes, name)
         axes.set_xlabel("epoch", fontsize=9)
     left.set_yscale("log")
@@ -516,55 +472,42 @@ def draw_learning_curves(curves: Sequence[LearningCurve], *, ylabel: str) -> Fig
     left.yaxis.set_minor_locator(NullLocator())
     left.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     for i, curve in enumerate(curves):
-        colour, epochs = method_colour(curve.method, LIGHT), np.arange(1, len(curve.score) + 1)
-        style = _STYLES.get(curve.method, "-")
+        title = f"{curve.method}: best at epoch {curve.best} of {len(curve.score)}"
+        line, mark = (drawing.part(f"{part}-{i}", title, curve.method) for part in ("curve", "best"))
+        epochs = np.arange(1, len(curve.score) + 1)
         for axes, values in ((left, curve.loss), (right, curve.score)):
-            axes.plot(epochs, values, color=colour, linewidth=1.1, linestyle=style, alpha=0.85, gid=f"curve-{i}")
-        right.plot(
-            [curve.best],
-            [curve.score[curve.best - 1]],
-            method_marker(curve.method),
-            color=colour,
-            markersize=5,
-            gid=f"best-{i}",
-        )
-    _legend(figure, curves)
-    return figure
+            axes.plot(epochs, values, linewidth=1.1, alpha=0.85, gid=line, **_look(curve.method))
+        draw_point(right, curve.best, curve.score[curve.best - 1], method=curve.method, size=5, gid=mark)
+    _legend(figure, [curve.method for curve in curves])
+    return drawing
 
 
-def draw_knot_trajectories(knots: Mapping[str, Floats], *, warm_up: int = 0) -> Figure:
+def draw_knot_trajectories(knots: Mapping[str, Floats], *, warm_up: int = 0) -> Drawing:
     """Plot the distance of the knots of one feature from their start by epoch, a panel per setting, three in a row.
 
     `knots` maps titles of panels to positions of shape (n_epochs, n_knots). The first `warm_up` epochs, in which knots
     are fixed, are shaded. A knot has the group id ``knot-PANEL-KNOT`` and the same colour in all panels.
     """
     colours = LIGHT.data_colours
-    figure, grid = new_panels(len(knots), (0.5, 0.6), size=(3.2, 2.4), share=True)
+    figure, grid = new_panels(len(knots), (0.5, 0.6), size=(3.2, 2.4), share="both")
+    drawing = Drawing(figure)
     for p, (axes, (name, values)) in enumerate(zip(grid, knots.items(), strict=True)):
         axes.axhline(0, color=LIGHT.muted, linewidth=0.8, zorder=1)
         if warm_up:
             axes.axvspan(0, warm_up, color=LIGHT.line, alpha=0.5, linewidth=0)
         for k, path in enumerate(values.T):
+            moved = f"from {path[0]:.3f} to {path[-1]:.3f}, {path[-1] - path[0]:+.3f}"
+            gid = drawing.part(f"knot-{p}-{k}", f"{name}, knot {k + 1}: {moved}")
             colour = colours[k % len(colours)]
-            axes.plot(np.arange(len(path)), path - path[0], color=colour, linewidth=1.3, gid=f"knot-{p}-{k}")
+            axes.plot(np.arange(len(path)), path - path[0], color=colour, linewidth=1.3, gid=gid)
         panel_title(axes, name)
-    starts = next(iter(knots.values()))[0]
+    starts = [f"{start:.3g}" for start in next(iter(knots.values()))[0]]
     handles = [Line2D([], [], color=colours[k % len(colours)]) for k in range(len(starts))]
-    figure.legend(
-        handles,
-        [f"{start:.3g}" for start in starts],
-        title="start of the knot",
-        ncols=min(len(starts), 8),
-        loc="outside upper left",
-        fontsize=8,
-        title_fontsize=8,
-        frameon=False,
-        labelcolor=LIGHT.ink,
-        alignment="left",
-    ).get_title().set_color(LIGHT.ink)
-    figure.supxlabel("epoch", fontsize=9.5, color=LIGHT.ink)
-    figure.supylabel("distance from the start", fontsize=9.5, color=LIGHT.ink)
-    return figure
+    style: dict[str, Any] = {"title": "start of the knot", "title_fontsize": 8, "alignment": "left"}
+    legend = add_legend(figure, handles, starts, "outside upper left", ncols=min(len(starts), 8), **style)
+    legend.get_title().set_color(LIGHT.ink)
+    name_axes(figure, "epoch", "distance from the start")
+    return drawing
 
 
 def _listed(names: Sequence[str], values: Sequence[float], digits: int = 2) -> str:

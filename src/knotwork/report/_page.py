@@ -16,7 +16,7 @@ from knotwork._files import write_together
 from knotwork.report._style import PHONE, dark_svg, darken, inline_svg, natural_width, svg_text
 from knotwork.report._tables import ReportTable
 
-__all__ = ["Picture", "ReportFiles", "Section", "page_template", "save_figure", "shown_picture"]
+__all__ = ["Drawing", "Picture", "ReportFiles", "Section", "page_template", "save_figure", "shown_picture"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +49,25 @@ class Picture:
     titles: dict[str, str] = field(default_factory=dict)
     narrow: Figure | None = None
     methods: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Drawing:
+    """A figure in the making, which collects the tooltips and methods of its parts for the `Picture`."""
+
+    figure: Figure
+    titles: dict[str, str] = field(default_factory=dict)
+    methods: dict[str, str] = field(default_factory=dict)
+
+    def part(self, gid: str, title: str = "", method: str = "") -> str:
+        """Note the tooltip and the method of a part, if it has one, and return its group id."""
+        self.titles.update({gid: title} if title else {})
+        self.methods.update({gid: method} if method else {})
+        return gid
+
+    def picture(self, name: str, caption: str, label: str, narrow: Figure | None = None) -> Picture:
+        """Return the figure with its texts."""
+        return Picture(name, self.figure, caption, label, self.titles, narrow, self.methods)
 
 
 def shown_picture(picture: Picture, name: str, *, text: str = "", dark: str | None = None) -> dict[str, Any]:

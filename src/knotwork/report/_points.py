@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from knotwork._checks import argument_error
-from knotwork.report._style import LIGHT, method_colour, method_marker, new_panels, panel_title, settle_layout
+from knotwork.report._style import LIGHT, draw_point, name_axes, new_panels, panel_title, settle_layout
 
 __all__ = ["Box", "RankPair", "draw_agreement", "label_points"]
 
@@ -69,32 +69,19 @@ def draw_agreement(pairs: Sequence[RankPair], *, ours: str, theirs: str) -> Figu
         raise argument_error("pairs", "hold at least one pair", list(pairs))
     figure, grid = new_panels(len(pairs), (0.5, 0.3), size=(3.25, 3.2))
     for place, (axes, pair) in enumerate(zip(grid, pairs, strict=True)):
-        _draw_pair(axes, pair, place=place)
-    figure.supxlabel(theirs, fontsize=9.5, color=LIGHT.ink)
-    figure.supylabel(ours, fontsize=9.5, color=LIGHT.ink)
+        both = np.concatenate([pair.ours, pair.theirs])
+        ends = np.array([both.min() - 0.7, both.max() + 1.2])
+        axes.plot(ends, ends, color=LIGHT.muted, linewidth=0.9, linestyle="--", zorder=1)
+        for i, (method, x, y) in enumerate(zip(pair.methods, pair.theirs, pair.ours, strict=True)):
+            draw_point(axes, x, y, method=method, size=5.5, gid=f"point-{place}-{i}")
+        axes.set(xlim=ends, ylim=ends)
+        axes.set_aspect("equal")
+        panel_title(axes, pair.title)
+    name_axes(figure, theirs, ours)
     for axes, pair in zip(grid, pairs, strict=True):
         points = list(zip(pair.theirs.tolist(), pair.ours.tolist(), strict=True))
         label_points(axes, pair.methods, points=points, size=7)
     return figure
-
-
-def _draw_pair(axes: Axes, pair: RankPair, *, place: int) -> None:
-    both = np.concatenate([pair.ours, pair.theirs])
-    ends = np.array([both.min() - 0.7, both.max() + 1.2])
-    axes.plot(ends, ends, color=LIGHT.muted, linewidth=0.9, linestyle="--", zorder=1)
-    for i, method in enumerate(pair.methods):
-        axes.plot(
-            [pair.theirs[i]],
-            [pair.ours[i]],
-            method_marker(method),
-            color=method_colour(method, LIGHT),
-            markersize=5.5,
-            linestyle="none",
-            gid=f"point-{place}-{i}",
-        )
-    axes.set(xlim=ends, ylim=ends)
-    axes.set_aspect("equal")
-    panel_title(axes, pair.title)
 
 
 def label_points(

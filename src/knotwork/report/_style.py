@@ -3,11 +3,11 @@
 import io
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape, unescape
-from typing import Any, final
+from typing import Any, Literal, final
 
 import matplotlib as mpl
 import numpy as np
@@ -16,6 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import Collection
 from matplotlib.colors import to_rgb, to_rgba_array
 from matplotlib.figure import Figure
+from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.text import Text
@@ -29,12 +30,15 @@ __all__ = [
     "LIGHT",
     "PHONE",
     "Theme",
+    "add_legend",
     "clean_axes",
     "dark_svg",
     "darken",
+    "draw_point",
     "inline_svg",
     "method_colour",
     "method_marker",
+    "name_axes",
     "natural_width",
     "new_figure",
     "new_panels",
@@ -172,25 +176,57 @@ def clean_axes(axes: Axes, theme: Theme) -> None:
     axes.set_axisbelow(True)
 
 
-def panel_title(axes: Axes, text: str) -> None:
+def panel_title(axes: Axes, text: str, theme: Theme = LIGHT, size: float = 9.5) -> None:
     """Write the title of a panel."""
-    axes.set_title(text, fontsize=9.5, loc="left", color=LIGHT.ink)
+    axes.set_title(text, fontsize=size, loc="left", color=theme.ink)
+
+
+def draw_point(axes: Axes, x: float, y: float, *, method: str, size: float, gid: str, **style: Any) -> None:
+    """Draw a point in the colour and with the marker of a method."""
+    look = {"marker": method_marker(method), "color": method_colour(method, LIGHT), "linestyle": "none"} | style
+    axes.plot([x], [y], markersize=size, gid=gid, **look)
 
 
 def new_panels(
-    n: int, margins: tuple[float, float], *, size: tuple[float, float], share: bool = False, theme: Theme = LIGHT
-) -> tuple[Figure, Any]:
-    """Return a figure and its `n` axes, at most three per row; panel sizes and margins are in inches."""
-    n_columns = min(3, n)
+    n: int,
+    margins: tuple[float, float] = (0.0, 0.0),
+    *,
+    size: tuple[float, float],
+    columns: int = 3,
+    share: Literal["", "x", "both"] = "",
+    lines: Literal["", "y", "both"] = "",
+    theme: Theme = LIGHT,
+) -> tuple[Figure, list[Axes]]:
+    """Return a figure and its `n` axes, at most `columns` per row, with thin lines at the ticks of some axes.
+
+    Panels may `share` an axis or both; their size and the margins are in inches.
+    """
+    n_columns = min(columns, n)
     n_rows = -(-n // n_columns)
     figure = new_figure(margins[0] + size[0] * n_columns, margins[1] + size[1] * n_rows, theme)
-    grid = figure.subplots(n_rows, n_columns, squeeze=False, sharex=share, sharey=share).flat
+    grid = list(figure.subplots(n_rows, n_columns, squeeze=False, sharex=share != "", sharey=share == "both").flat)
     for axes in grid:
         clean_axes(axes, theme)
+        if lines:
+            axes.grid(axis=lines, color=theme.line, linewidth=0.6)
     for place in range(n, len(grid)):
         grid[place].set_visible(False)
         grid[place - n_columns].tick_params(labelbottom=True)
     return figure, grid[:n]
+
+
+def name_axes(figure: Figure, x: str, y: str) -> None:
+    """Write the labels that all panels of a figure share."""
+    figure.supxlabel(x, fontsize=9.5, color=LIGHT.ink)
+    figure.supylabel(y, fontsize=9.5, color=LIGHT.ink)
+
+
+def add_legend(
+    figure: Figure, handles: Sequence[Artist], labels: Sequence[str], loc: str, *, fontsize: float = 8, **style: Any
+) -> Legend:
+    """Add a legend outside of the panels."""
+    look = {"fontsize": fontsize, "frameon": False, "labelcolor": LIGHT.ink}
+    return figure.legend(handles, labels, loc=loc, **look, **style)
 
 
 def settle_layout(figure: Figure) -> None:

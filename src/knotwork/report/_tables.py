@@ -2,16 +2,15 @@
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
-from knotwork.report._aggregate import LEVEL, SCORES, RankTable, file_name, in_order, name_size, sizes_of
+from knotwork.report._aggregate import LEVEL, SCORES, RankTable, all_sizes, file_name, in_order, name_size, sizes_of
 from knotwork.stats import compare_folds, wins
 from knotwork.training import METRICS
 
@@ -21,6 +20,7 @@ __all__ = [
     "ReportTable",
     "average_rank_table",
     "browse_table",
+    "cell_rows",
     "dataset_table",
     "detail_table",
     "fold_scores",
@@ -148,23 +148,15 @@ class ReportTable:
     def to_csv(self) -> str:
         """Return the table as CSV with all digits; names of columns of standard deviations end with `` sd``."""
         with_sd = [any(row[i].sd is not None for row in self.rows) for i in range(len(self.columns))]
+        lines = [[(name, f"{name} sd") for name in self.columns]]
+        lines += [
+            [(_number(cell.value) if cell.has_value else cell.text, _number(cell.sd)) for cell in row]
+            for row in self.rows
+        ]
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(
-            [
-                name
-                for column, sd in zip(self.columns, with_sd, strict=True)
-                for name in ([column, f"{column} sd"] if sd else [column])
-            ]
-        )
-        for row in self.rows:
-            writer.writerow(
-                [
-                    entry
-                    for cell, sd in zip(row, with_sd, strict=True)
-                    for entry in ([_raw(cell), _number(cell.sd)] if sd else [_raw(cell)])
-                ]
-            )
+        for line in lines:
+            writer.writerow([entry for pair, sd in zip(line, with_sd, strict=True) for entry in pair[: 1 + sd]])
         return text.getvalue()
 
     def _footnote(self) -> list[str]:
@@ -202,9 +194,21 @@ def size_cell(size: float | None) -> Cell:
     return Cell("no size") if size is None or np.isnan(size) else Cell(value=float(size), digits=0)
 
 
-def number_cells(values: Sequence[float | None], digits: int = 4) -> list[Cell]:
+def number_cells(values: Iterable[float | None], digits: int = 4) -> list[Cell]:
     """Return a cell for each number, with `digits` decimals."""
     return [Cell(value=None if value is None else float(value), digits=digits) for value in values]
+
+
+def cell_rows(rows: Iterable[Iterable[Any]], digits: Iterable[int]) -> list[list[Cell]]:
+    """Return the rows of a table from texts, numbers and cells; `digits` are the decimals of each column's numbers."""
+    places = list(digits)
+    return [[_cell(value, n) for value, n in zip(row, places, strict=True)] for row in rows]
+
+
+def _cell(value: Any, digits: int) -> Cell:
+    if isinstance(value, Cell):
+        return value
+    return Cell(value) if isinstance(value, str) else Cell(value=None if value is None else float(value), digits=digits)
 
 
 def mark_best(cells: Sequence[Cell], *, lower_is_better: bool) -> list[Cell]:
@@ -226,10 +230,6 @@ def _latex(text: str) -> str:
     return "".join(_LATEX.get(character, character) for character in text)
 
 
-def _raw(cell: Cell) -> str:
-    return _number(cell.value) if cell.has_value else cell.text
-
-
 def _number(value: float | None) -> str:
     return "" if value is None or not np.isfinite(value) else repr(float(value))
 
@@ -241,19 +241,8 @@ def dataset_table(summary: pd.DataFrame, task: str, *, size: int | None) -> Repo
     same data set and network. Parameters are as in `rank_table`.
     """
     metric = SCORES[task]
-    of_task = summary[summary["task"] == task]
-    part = of_task[of_task["size"].isna() | (of_task["size"] == size)]
-    methods = in_order(part["method"].unique())
-    sized = of_task[of_task["size"].notna()]
-    elsewhere = set(zip(sized["network"], sized["dataset"], strict=True))
-    rows = []
-    for (network, dataset), problem in part.groupby(["network", "dataset"]):
-        if size is not None and problem["size"].isna().all() and (network, dataset) in elsewhere:
-            continue
-        by_method = {row.method: row for row in problem.itertuples()}
-        cells = [_score_cell(by_method.get(method)) for method in methods]
-        best = mark_best(cells, lower_is_better=metric.lower_is_better)
-        rows.append([Cell(str(dataset)), Cell(str(network)), *best])
+    scores = _score_rows(summary, task, size)
+    methods = in_order([method for _, _, cells in scores for method in cells])
     of_size = "" if size is None else f" for size {size}"
     return ReportTable(
         file_name("scores", task, size),
@@ -261,8 +250,29 @@ def dataset_table(summary: pd.DataFrame, task: str, *, size: int | None) -> Repo
         f"{metric.label} ({metric.direction}), mean ± standard deviation over folds; "
         "the best of each data set and backbone in bold.",
         ["data set", "backbone", *methods],
-        rows,
+        [[Cell(dataset), Cell(network), *_of_methods(cells, methods)] for dataset, network, cells in scores],
     )
+
+
+def _score_rows(summary: pd.DataFrame, task: str, size: int | None) -> list[tuple[str, str, dict[str, Cell]]]:
+    """Return data set, network and the scores by method of each row of `dataset_table`."""
+    of_task = summary[summary["task"] == task]
+    part = of_task[of_task["size"].isna() | (of_task["size"] == size)]
+    sized = of_task[of_task["size"].notna()]
+    elsewhere = set(zip(sized["network"], sized["dataset"], strict=True))
+    rows = []
+    for (network, dataset), problem in part.groupby(["network", "dataset"]):
+        if size is not None and problem["size"].isna().all() and (network, dataset) in elsewhere:
+            continue
+        scores = problem.drop_duplicates("method", keep="last")
+        cells = mark_best(list(map(_score_cell, scores.itertuples())), lower_is_better=SCORES[task].lower_is_better)
+        rows.append((str(dataset), str(network), dict(zip(scores["method"], cells, strict=True))))
+    return rows
+
+
+def _of_methods(cells: Mapping[Any, Cell], methods: Iterable[Any]) -> list[Cell]:
+    """Return the cells of methods, empty ones for those without a cell."""
+    return [cells.get(method, Cell()) for method in methods]
 
 
 def metric_table(frame: pd.DataFrame, task: str) -> ReportTable:
@@ -281,30 +291,19 @@ def metric_table(frame: pd.DataFrame, task: str) -> ReportTable:
         f"Means over folds of all recorded metrics of {task} are in tables/metrics_{task}.csv: "
         f"{', '.join(metrics.values())}.",
         ["data set", "backbone", "method", "size", *metrics.values()],
-        [
-            [
-                Cell(row["dataset"]),
-                Cell(row["network"]),
-                Cell(row["method"]),
-                *number_cells([row["size"]], 0),
-                *number_cells([row[name] for name in metrics]),
-            ]
-            for _, row in means.iterrows()
-        ],
+        cell_rows(means.itertuples(index=False), [0] * len(keys) + [4] * len(metrics)),
     )
 
 
 def browse_table(summary: pd.DataFrame) -> ReportTable:
     """Return the scores of all tasks and sizes in one table for sorting and filtering; bold as in `dataset_table`."""
     methods = in_order(summary["method"].unique())
-    rows = []
-    for task in SCORES:
-        for size in sizes_of(summary[summary["task"] == task]):
-            table = dataset_table(summary, task, size=size)
-            label = size_cell(size)
-            for row in table.rows:
-                cells = dict(zip(table.columns, row, strict=True))
-                rows.append([row[0], Cell(task), row[1], label, *(cells.get(method, Cell()) for method in methods)])
+    rows = [
+        [Cell(dataset), Cell(task), Cell(network), size_cell(size), *_of_methods(cells, methods)]
+        for task in SCORES
+        for size in sizes_of(summary[summary["task"] == task])
+        for dataset, network, cells in _score_rows(summary, task, size)
+    ]
     return ReportTable(
         "scores",
         "Scores by data set",
@@ -316,9 +315,7 @@ def browse_table(summary: pd.DataFrame) -> ReportTable:
 
 
 def _score_cell(row: Any) -> Cell:
-    """Return the cell of a row of the summary, or an empty one."""
-    if row is None:
-        return Cell()
+    """Return the cell of a row of the summary."""
     note = "" if row.complete else f"{row.n} of {row.expected} folds"
     return Cell("failed" if row.n == 0 else "", float(row.mean), float(row.sd), note=note)
 
@@ -329,41 +326,25 @@ def fold_table(frame: pd.DataFrame) -> ReportTable:
     order = {method: place for place, method in enumerate(in_order(scored["method"].unique()))}
     keys = ["task", "dataset", "network", "size", "place", "fold", "seed"]
     ordered = scored.assign(place=scored["method"].map(order)).sort_values(keys, kind="stable")
-    names = ("dataset", "task", "network", "size", "method", "fold", "seed", "score")
-    rows = [
-        [
-            Cell(str(dataset)),
-            Cell(str(task)),
-            Cell(str(network)),
-            size_cell(size),
-            Cell(str(method)),
-            *number_cells([fold, seed], 0),
-            Cell(value=score),
-        ]
-        for dataset, task, network, size, method, fold, seed, score in zip(
-            *(ordered[name].tolist() for name in names), strict=True
-        )
-    ]
+    ordered["size"] = [size_cell(size) for size in ordered["size"]]
+    digits = {"dataset": 0, "task": 0, "network": 0, "size": 0, "method": 0, "fold": 0, "seed": 0, "score": 4}
     return ReportTable(
         "folds",
         "Scores by fold",
         "NRMSE for regression (lower is better), AUC for classification (higher is better).",
         ["data set", "task", "backbone", "size", "method", "fold", "seed", "score"],
-        rows,
+        cell_rows(ordered[list(digits)].itertuples(index=False), digits.values()),
     )
 
 
 def fold_scores(table: ReportTable) -> list[dict[str, Any]]:
     """Return the scores of `fold_table` as JSON for the script of a page: a dict per data set and backbone."""
     problems: dict[tuple[str, ...], dict[str, Any]] = {}
-    for row in table.rows:
-        dataset, task, network, size, method, _, _, score = row
-        names = (dataset.text, task.text, network.text)
+    for dataset, task, network, size, method, _, _, score in table.rows:
         metric = SCORES[task.text]
-        problem = problems.setdefault(
-            names,
-            {"dataset": names[0], "backbone": names[2], "score": f"{metric.label}, {metric.direction}", "sizes": {}},
-        )
+        label = f"{metric.label}, {metric.direction}"
+        empty = {"dataset": dataset.text, "backbone": network.text, "score": label, "sizes": {}}
+        problem = problems.setdefault((dataset.text, task.text, network.text), empty)
         folds = problem["sizes"].setdefault(size.text or f"{size.value:.0f}", {}).setdefault(method.text, [])
         folds.append(float(f"{score.value:.5g}"))
     return list(problems.values())
@@ -374,28 +355,25 @@ def average_rank_table(tables: Sequence[RankTable]) -> ReportTable:
 
     Ranks over problems come first, followed by ranks over data sets if some data sets have several problems.
     """
-    methods = in_order([method for table in tables for method in table.methods])
-    columns = [_rank_column(table, table.ranks, methods) for table in tables]
-    heads = [name_size(table.size) for table in tables]
     several = [table for table in tables if len(table.datasets) < len(table.problems)]
-    columns += [_rank_column(table, table.dataset_ranks, methods) for table in several]
-    heads += [f"{name_size(table.size)}, data sets" for table in several]
+    shown = [(name_size(table.size), table, table.ranks) for table in tables]
+    shown += [(f"{name_size(table.size)}, data sets", table, table.dataset_ranks) for table in several]
+    columns = [
+        dict(zip(table.methods, mark_best(number_cells(ranks, 2), lower_is_better=True), strict=True))
+        for _, table, ranks in shown
+    ]
     caption = f"Lower is better. Problems: {_counts(tables, [len(table.problems) for table in tables])}."
     if several:
         n_sets = _counts(several, [len(table.datasets) for table in several])
         caption += f" Data sets, each of which counts once: {n_sets}."
+    methods = in_order([method for table in tables for method in table.methods])
     return ReportTable(
         f"average_ranks_{tables[0].task}",
         f"Average ranks, {tables[0].task}",
         caption,
-        ["method", *heads],
-        [[Cell(method), *(column[i] for column in columns)] for i, method in enumerate(methods)],
+        ["method", *(head for head, _, _ in shown)],
+        [[Cell(method), *(column.get(method, Cell()) for column in columns)] for method in methods],
     )
-
-
-def _rank_column(table: RankTable, ranks: npt.NDArray[np.float64], methods: list[str]) -> list[Cell]:
-    by_method = dict(zip(table.methods, ranks.tolist(), strict=True))
-    return mark_best([Cell(value=by_method.get(method), digits=2) for method in methods], lower_is_better=True)
 
 
 def _counts(tables: Sequence[RankTable], counts: list[int]) -> str:
@@ -407,20 +385,26 @@ def _counts(tables: Sequence[RankTable], counts: list[int]) -> str:
 
 def detail_table(table: RankTable) -> ReportTable:
     """Return each method's rank with interval, number of first places, and comparison with the best."""
-    signed = table.metric.errors(table.scores)
-    first = np.count_nonzero(signed == signed.min(axis=1, keepdims=True), axis=0)
-    ends = [table.intervals.low, table.intervals.high] if table.has_tests else []
-    compared = _compared(table) if table.has_tests else [[Cell("no test")] * 5] * len(table.methods)
-    rows = [
-        [
-            Cell(table.methods[i]),
-            Cell(value=float(table.ranks[i]), digits=2, best=table.methods[i] in table.best),
-            *(number_cells([end[i] for end in ends], 2) or [Cell(), Cell()]),
-            *number_cells([first[i]], 0),
-            *compared[i],
-        ]
-        for i in table.order
-    ]
+    errors = table.metric.errors(table.scores)
+    first = np.count_nonzero(errors == errors.min(axis=1, keepdims=True), axis=0)
+    compared = _compared(table) if table.has_tests else [[None, None, *["no test"] * 5]] * len(table.methods)
+    digits = {
+        "method": 0,
+        "average rank": 2,
+        "low": 2,
+        "high": 2,
+        "first places": 0,
+        "difference, %": 2,
+        "from": 2,
+        "to": 2,
+        "p (Wilcoxon, Holm)": 4,
+        "significantly worse": 0,
+    }
+    rows = []
+    for i in table.order:
+        (low, high, *others), name = compared[i], table.methods[i]
+        rank = Cell(value=float(table.ranks[i]), digits=2, best=name in table.best)
+        rows.append([name, rank, low, high, first[i], *others])
     return ReportTable(
         file_name("ranks", table.task, table.size),
         f"Ranks in detail, {table.label[0].lower()}{table.label[1:]}",
@@ -429,33 +413,20 @@ def detail_table(table: RankTable) -> ReportTable:
         f"{table.methods[table.order[0]]} in percent of the mean error of the methods, averaged by data set, with a "
         "95 % interval (t, each by itself); p-value of the signed-rank test over data sets, corrected by Holm for all "
         f"pairs; whether the method is significantly worse ({LEVEL}).",
-        [
-            "method",
-            "average rank",
-            "low",
-            "high",
-            "first places",
-            "difference, %",
-            "from",
-            "to",
-            "p (Wilcoxon, Holm)",
-            "significantly worse",
-        ],
-        rows,
+        list(digits),
+        cell_rows(rows, digits.values()),
     )
 
 
-def _compared(table: RankTable) -> list[list[Cell]]:
-    """Return for each method the difference from the best with its interval, p-value and verdict."""
+def _compared(table: RankTable) -> list[list[Any]]:
+    """Return each method's interval, its difference from the best with an interval, its p-value, and the verdict."""
     best, far = table.order[0], set(table.worse())
     gaps = compare_folds(table.errors, test_to_train=0.0, reference=best)
-    cells = []
-    for i, name in enumerate(table.methods):
-        verdict = Cell("best" if name in table.best else "yes" if name in far else "no")
-        numbers = [] if i == best else [100 * values[i] for values in (gaps.difference, gaps.low, gaps.high)]
-        p = [] if i == best else number_cells([table.pairs.adjusted[best, i]])
-        cells.append([*(number_cells(numbers, 2) or [Cell()] * 3), *(p or [Cell()]), verdict])
-    return cells
+    numbers = np.stack([100 * gaps.difference, 100 * gaps.low, 100 * gaps.high, table.pairs.adjusted[best]], axis=1)
+    numbers = np.where(np.arange(len(numbers))[:, None] == best, None, numbers)  # it is not compared with itself
+    verdicts = ["best" if name in table.best else "yes" if name in far else "no" for name in table.methods]
+    columns = (table.intervals.low, table.intervals.high, numbers, verdicts)
+    return [[low, high, *row, verdict] for low, high, row, verdict in zip(*columns, strict=True)]
 
 
 def win_table(table: RankTable) -> ReportTable:
@@ -485,19 +456,18 @@ def grid_table(summary: pd.DataFrame, dataset: str, *, network: str) -> ReportTa
     The first column is for methods without a size.
     """
     part = summary[(summary["dataset"] == dataset) & (summary["network"] == network)]
-    task = str(part["task"].iloc[0])
-    sizes: list[int | None] = [None] if part["size"].isna().any() else []
-    sizes += [size for size in sizes_of(part) if size is not None]
-    methods = in_order(part["method"].unique())
-    scores = {(row.method, None if np.isnan(row.size) else int(row.size)): row for row in part.itertuples()}  # type: ignore[arg-type]
-    flat = [_score_cell(scores.get((method, size))) for method in methods for size in sizes]
-    flat = mark_best(flat, lower_is_better=SCORES[task].lower_is_better)
-    n = len(sizes)
+    metric = SCORES[str(part["task"].iloc[0])]
+    sizes = all_sizes(part)
+    cells = mark_best(list(map(_score_cell, part.itertuples())), lower_is_better=metric.lower_is_better)
+    scores = dict(zip(zip(part["method"], part["size"].fillna(0), strict=True), cells, strict=True))
     return ReportTable(
         grid_name(dataset, network),
         f"Scores by size, {dataset}, {network}",
-        f"{SCORES[task].label} ({SCORES[task].direction}), mean ± standard deviation over folds and seeds; the best "
+        f"{metric.label} ({metric.direction}), mean ± standard deviation over folds and seeds; the best "
         "of all in bold.",
         ["method", *("no size" if size is None else str(size) for size in sizes)],
-        [[Cell(method), *flat[i * n : (i + 1) * n]] for i, method in enumerate(methods)],
+        [
+            [Cell(method), *_of_methods(scores, [(method, size or 0) for size in sizes])]
+            for method in in_order(part["method"].unique())
+        ],
     )

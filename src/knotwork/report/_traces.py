@@ -81,23 +81,16 @@ def learning_picture(frame: pd.DataFrame, histories: pd.DataFrame, task: str) ->
     curves = []
     for method in in_order(chosen.index):
         rows = histories[histories["key"] == chosen.loc[method, "key"]].sort_values("epoch")
-        loss, score = rows["loss"].to_numpy(dtype=float), rows["score"].to_numpy(dtype=float)
-        curves.append(LearningCurve(method, loss, score, int(np.nanargmin(score)) + 1))
+        loss, score = rows[["loss", "score"]].to_numpy(dtype=float).T
+        curves.append(LearningCurve(method, loss, score))
     size = "" if np.isnan(smallest) else f", size {smallest:.0f}"
     place = f"{dataset}, {network}{size}, fold {fold}"
     stops = ", ".join(f"{curve.method} {curve.best} of {len(curve.score)}" for curve in curves)
-    return Picture(
+    return draw_learning_curves(curves, ylabel="validation score (lower is better)").picture(
         f"learning_{task}",
-        draw_learning_curves(curves, ylabel="validation score (lower is better)"),
         f"{place}: training loss and validation score by epoch; a marker is where a network was best, and its curve "
         "ends where it stopped.",
         f"Learning curves, {place}. Best epoch of those trained: {stops}.",
-        {
-            f"{part}-{i}": f"{curve.method}: best at epoch {curve.best} of {len(curve.score)}"
-            for i, curve in enumerate(curves)
-            for part in ("curve", "best")
-        },
-        methods={f"{part}-{i}": curve.method for i, curve in enumerate(curves) for part in ("curve", "best")},
     )
 
 
@@ -108,21 +101,13 @@ def knot_pictures(frame: pd.DataFrame, knots: pd.DataFrame) -> list[Picture]:
         still = min(int(np.argmax((path != path[0]).any(axis=1))) or len(path) for path in paths.values())
         feature = str(knots["feature"].iloc[0])
         moved = "; ".join(f"{name} {_travel(path):.3f}" for name, path in paths.items())
-        pictures.append(
-            Picture(
-                f"knots_{method}",
-                draw_knot_trajectories(paths, warm_up=max(0, still - 1)),
-                f"{method}: distance of the knots of {feature} from their start, by epoch, in units of the feature. "
-                "Shaded: epochs before any knot moves.",
-                f"Displacement of the knots of {feature}, {method}. Largest distance of a knot: {moved}.",
-                {
-                    f"knot-{p}-{k}": f"{name}, knot {k + 1}: from {path[0, k]:.3f} to {path[-1, k]:.3f}, "
-                    f"{path[-1, k] - path[0, k]:+.3f}"
-                    for p, (name, path) in enumerate(paths.items())
-                    for k in range(path.shape[1])
-                },
-            )
+        picture = draw_knot_trajectories(paths, warm_up=max(0, still - 1)).picture(
+            f"knots_{method}",
+            f"{method}: distance of the knots of {feature} from their start, by epoch, in units of the feature. "
+            "Shaded: epochs before any knot moves.",
+            f"Displacement of the knots of {feature}, {method}. Largest distance of a knot: {moved}.",
         )
+        pictures.append(picture)
     return pictures
 
 

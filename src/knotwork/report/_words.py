@@ -8,7 +8,7 @@ import pandas as pd
 
 from knotwork.datasets import DATASETS
 from knotwork.report._aggregate import LEVEL, SCORES, RankTable
-from knotwork.report._tables import Cell, ReportTable, format_number, format_span
+from knotwork.report._tables import ReportTable, cell_rows, format_number, format_span
 from knotwork.stats import problem_correlation
 from knotwork.study import PROVENANCE
 
@@ -347,13 +347,12 @@ def checksum_table(frame: pd.DataFrame) -> ReportTable:
     for (task, dataset), part in frame.groupby(["task", "dataset"]):
         sums = sorted({str(value) for value in part["data_sha256"].dropna()})
         deviation = DATASETS[str(dataset)].deviation if str(dataset) in DATASETS else ""
-        cells = (str(dataset), str(task), ", ".join(sums) or "not recorded", deviation or "none")
-        rows.append([Cell(text) for text in cells])
+        rows.append([dataset, task, ", ".join(sums) or "not recorded", deviation or "none"])
     caption = (
         "SHA-256 of the data as read (several for one data set mean that not all networks saw the same data), and what "
         "the registry of data sets notes on it."
     )
-    return ReportTable("data", "Data", caption, ["data set", "task", "SHA-256", "note"], rows)
+    return ReportTable("data", "Data", caption, ["data set", "task", "SHA-256", "note"], cell_rows(rows, [0] * 4))
 
 
 def list_failures(frame: pd.DataFrame) -> list[Failure]:
