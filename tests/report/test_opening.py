@@ -80,7 +80,7 @@ def test_the_figure_shows_the_ranks_and_names_its_parts():
 
 def test_one_size_is_drawn_with_intervals():
     table = ranked("regression", 7, "BS-Q")
-    axes = draw_rank_dots([[table]]).axes[0]
+    axes = draw_rank_dots([[table]]).figure.axes[0]
     assert axes.get_yticklabels()[0].get_text() == "BS-Q"
     assert [line.get_xdata()[0] for line in axes.lines if len(line.get_xdata()) == 1] == sorted(table.ranks)
 

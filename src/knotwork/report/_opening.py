@@ -3,20 +3,16 @@
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from knotwork.basis import FAMILIES
 from knotwork.encoders import METHOD_TABLE
 from knotwork.report._aggregate import RankTable, in_order, name_size
-from knotwork.report._page import Picture
-from knotwork.report._style import LIGHT, PHONE, clean_axes, method_colour, method_marker, new_figure
+from knotwork.report._page import Drawing, Picture
+from knotwork.report._style import LIGHT, PHONE, draw_point, method_colour, method_marker, new_panels, panel_title
 from knotwork.report._words import enumerate_words
 
 __all__ = ["draw_rank_dots", "draw_rank_lines", "lead_picture", "lead_sentences"]
-
-Floats = npt.NDArray[np.float64]
 
 
 def lead_sentences(tables: Sequence[RankTable]) -> list[str]:
@@ -28,25 +24,17 @@ def lead_sentences(tables: Sequence[RankTable]) -> list[str]:
     if not ranked:
         return []
     sizes = list(dict.fromkeys(table.size for table in ranked))
-    leaders = {
-        size: {
-            table.task: _families(table.best) if len(sizes) > 1 else enumerate_words(table.best)
-            for table in ranked
-            if table.size == size
-        }
-        for size in sizes
-    }
-    same: dict[str, list[int | None]] = {}
-    mixed: dict[tuple[tuple[str, str], ...], list[int | None]] = {}
-    for size, of_size in leaders.items():
-        if len(set(of_size.values())) == 1:
-            same.setdefault(next(iter(of_size.values())), []).append(size)
-        else:
-            mixed.setdefault(tuple(of_size.items()), []).append(size)
-    shared = [f"{name}{_lead(name, first=i == 0)}{_at(where)}" for i, (name, where) in enumerate(same.items())]
-    apart = [_by_task(dict(names), where, first=not same and i == 0) for i, (names, where) in enumerate(mixed.items())]
-    clauses = [", ".join(shared)] if shared else []
-    return ["; ".join([*clauses, *apart]) + ".", _certainty(ranked)]
+    groups: dict[tuple[tuple[str, str], ...], list[int | None]] = {}
+    for size in sizes:
+        of_size = [table for table in ranked if table.size == size]
+        names = [_families(table.best) if len(sizes) > 1 else enumerate_words(table.best) for table in of_size]
+        by_task = zip((f" for {table.task}" for table in of_size), names, strict=True)
+        groups.setdefault((("", names[0]),) if len(set(names)) == 1 else tuple(by_task), []).append(size)
+    ordered = sorted(groups.items(), key=lambda group: len(group[0]) > 1)
+    clauses = [_clause(names, where, first=i == 0) for i, (names, where) in enumerate(ordered)]
+    n_shared = sum(len(names) == 1 for names, _ in ordered)
+    shared = [", ".join(clauses[:n_shared])] if n_shared else []
+    return ["; ".join([*shared, *clauses[n_shared:]]) + ".", _certainty(ranked)]
 
 
 def _families(methods: Sequence[str]) -> str:
@@ -58,22 +46,19 @@ def _families(methods: Sequence[str]) -> str:
     return enumerate_words(list(dict.fromkeys(names)))
 
 
-def _by_task(names: dict[str, str], sizes: Sequence[int | None], *, first: bool) -> str:
-    """Return the leaders by task, such as ``at size 15, I-splines for regression and PLE for classification``."""
-    parts = [f"{name}{_lead(name, first=first and i == 0)} for {task}" for i, (task, name) in enumerate(names.items())]
-    listed = enumerate_words(parts)
-    return f"{listed}{_at(sizes)}" if first else f"{_at(sizes).strip()}, {listed}"
+def _clause(names: Sequence[tuple[str, str]], sizes: Sequence[int | None], *, first: bool) -> str:
+    """Return the leaders at some sizes, such as ``at size 15, I-splines for regression and PLE for classification``.
 
-
-def _at(sizes: Sequence[int | None]) -> str:
+    `names` are pairs of a task and its leader; only the `first` clause has a verb.
+    """
+    parts = [name + (_verb(name) if first and i == 0 else "") + task for i, (task, name) in enumerate(names)]
     known = [str(size) for size in sizes if size is not None]
-    return f" at size{'s' if len(known) > 1 else ''} {enumerate_words(known)}" if known else ""
+    at = f"at size{'s' if len(known) > 1 else ''} {enumerate_words(known)}" if known else ""
+    leaders = enumerate_words(parts)
+    return f"{leaders} {at}".rstrip() if first or len(names) == 1 else f"{at}, {leaders}"
 
 
-def _lead(name: str, *, first: bool) -> str:
-    """Return the verb of the first clause; further clauses have none."""
-    if not first:
-        return ""
+def _verb(name: str) -> str:
     return " lead" if name.endswith("splines") or " and " in name else " leads"
 
 
@@ -101,25 +86,16 @@ def lead_picture(tables: Sequence[RankTable]) -> Picture | None:
         return None
     by_size = any(len(of_task) > 1 for of_task in panels.values())
     draw = draw_rank_lines if by_size else draw_rank_dots
-    titles: dict[str, str] = {}
-    methods: dict[str, str] = {}
-    for p, of_task in enumerate(panels.values()):
-        for i, method in enumerate(_methods(of_task)):
-            title = f"{method}, {of_task[0].task}: average rank {_ranks(of_task, method)}"
-            for gid in (f"lead-{p}-{i}", f"lead-{p}-{i}-name"):
-                titles[gid], methods[gid] = title, method
+    wide, narrow = (draw(list(panels.values()), narrow=narrow) for narrow in (False, True))
     best = "; ".join(f"{table.label}: {enumerate_words(table.best)} {table.ranks.min():.2f}" for table in tested)
-    counts = {len(table.problems) for table in tested}
-    over = f"over {min(counts)} to {max(counts)} problems" if len(counts) > 1 else f"over {counts.pop()} problems"
+    counts = sorted({len(table.problems) for table in tested})
+    over = " to ".join(map(str, dict.fromkeys([counts[0], counts[-1]])))
     detail = "Bold lines lead at a size." if by_size else "Lines are bootstrap intervals of 95 %."
-    return Picture(
+    return wide.picture(
         "opening",
-        draw(list(panels.values())),
-        f"Average rank of each method {over} (a data set with a backbone), the best on top. {detail}",
+        f"Average rank of each method over {over} problems (a data set with a backbone), the best on top. {detail}",
         f"Average ranks by task{' and size' if by_size else ''}. Best: {best}.",
-        titles,
-        draw(list(panels.values()), narrow=True),
-        methods,
+        narrow.figure,
     )
 
 
@@ -127,68 +103,53 @@ def _methods(tables: Sequence[RankTable]) -> list[str]:
     return in_order([method for table in tables for method in table.methods])
 
 
-def _ranks(tables: Sequence[RankTable], method: str) -> str:
+def _title(tables: Sequence[RankTable], method: str) -> str:
+    """Return the tooltip of a method: its average ranks."""
     shown = [
         f"{table.ranks[table.methods.index(method)]:.2f}" + ("" if table.size is None else f" at size {table.size}")
         for table in tables
         if method in table.methods
     ]
-    return ", ".join(shown)
+    return f"{method}, {tables[0].task}: average rank {', '.join(shown)}"
 
 
-def _new_panels(n: int, *, size: tuple[float, float], narrow: bool) -> tuple[Figure, list[Axes]]:
+def _drawn_panels(n: int, *, size: tuple[float, float], narrow: bool) -> tuple[Drawing, list[Axes]]:
     """Return panels side by side, or for phones (`narrow`) one above the other."""
     width, height = size
-    figure = new_figure(PHONE, height * n) if narrow else new_figure(width * n, height)
-    grid = list(figure.subplots(n, 1).flat if narrow and n > 1 else np.atleast_1d(figure.subplots(1, n)))
-    for axes in grid:
-        clean_axes(axes, LIGHT)
-    return figure, grid
+    figure, grid = new_panels(n, size=(PHONE if narrow else width, height), columns=1 if narrow else n, lines="y")
+    return Drawing(figure), grid
 
 
-def draw_rank_lines(panels: Sequence[Sequence[RankTable]], *, narrow: bool = False) -> Figure:
+def draw_rank_lines(panels: Sequence[Sequence[RankTable]], *, narrow: bool = False) -> Drawing:
     """Draw average ranks by size as lines, labelled at their ends, a panel per task, the best on top.
 
     The line and the name of a method have the group ids ``lead-PANEL-METHOD`` and ``lead-PANEL-METHOD-name``; `narrow`
     figures are as wide as a phone, with one panel above the other.
     """
     n = max(len(_methods(tables)) for tables in panels)
-    figure, grid = _new_panels(len(panels), size=(4.9, max(2.4, 0.9 + 0.24 * n)), narrow=narrow)
+    drawing, grid = _drawn_panels(len(panels), size=(4.9, max(2.4, 0.9 + 0.24 * n)), narrow=narrow)
     for p, (axes, tables) in enumerate(zip(grid, panels, strict=True)):
         methods = _methods(tables)
         leaders = {method for table in tables for method in table.best}
         ends = []
         for i, method in enumerate(methods):
-            places = [
-                (x, table.ranks[table.methods.index(method)])
-                for x, table in enumerate(tables)
-                if method in table.methods
-            ]
+            places = [(x, t.ranks[t.methods.index(method)]) for x, t in enumerate(tables) if method in t.methods]
             x, y = np.array(places, dtype=float).T
-            lead = method in leaders
-            axes.plot(
-                x,
-                y,
-                color=method_colour(method, LIGHT),
-                linewidth=3.0 if lead else 1.1,
-                gid=f"lead-{p}-{i}",
-                marker=method_marker(method),
-                markersize=6.5 if lead else 4,
-                zorder=3 if lead else 2,
-            )
+            lead, title = method in leaders, _title(tables, method)
+            gid = drawing.part(f"lead-{p}-{i}", title, method)
+            drawing.part(f"{gid}-name", title, method)
+            colour, marker, width = method_colour(method, LIGHT), method_marker(method), 3.0 if lead else 1.1
+            size, order = (6.5, 3) if lead else (4, 2)
+            axes.plot(x, y, color=colour, linewidth=width, gid=gid, marker=marker, markersize=size, zorder=order)
             ends.append((float(x[-1]), float(y[-1])))
+        ranks = [float(rank) for table in tables for rank in table.ranks]
         axes.set_xlim(-0.15, len(tables) - 1 + (0.62 if narrow else 0.5) * max(1, len(tables) - 1) / 1.3)
         axes.set_xticks(range(len(tables)), [name_size(table.size) for table in tables])
-        _rank_axis(axes, [y for _, y in ends] + [float(r) for table in tables for r in table.ranks])
+        axes.set_ylim(max(ranks) + 0.6, min(ranks) - 0.6)
         _name_ends(axes, methods, ends=ends, panel=p, bold=leaders)
-        axes.set_title(tables[0].task.capitalize(), fontsize=10.5, loc="left", color=LIGHT.ink)
+        panel_title(axes, tables[0].task.capitalize(), size=10.5)
     grid[0].set_ylabel("average rank, best on top", fontsize=9)
-    return figure
-
-
-def _rank_axis(axes: Axes, ranks: Sequence[float]) -> None:
-    axes.set_ylim(max(ranks) + 0.6, min(ranks) - 0.6)
-    axes.grid(axis="y", color=LIGHT.line, linewidth=0.6)
+    return drawing
 
 
 def _name_ends(
@@ -200,23 +161,14 @@ def _name_ends(
     gap = min((bottom - top) / max(len(ends), 1), 0.055 * (bottom - top))
     heights = _spread([ends[i][1] for i in order], gap=gap, low=top + gap / 2, high=bottom - gap / 2)
     right = max(x for x, _ in ends)
+    line = {"arrowstyle": "-", "color": LIGHT.line, "linewidth": 0.7, "shrinkA": 1, "shrinkB": 4}
+    box = {"facecolor": LIGHT.background, "edgecolor": "none", "pad": 0.6}
     for i, y in zip(order, heights, strict=True):
-        line = {"arrowstyle": "-", "color": LIGHT.line, "linewidth": 0.7, "shrinkA": 1, "shrinkB": 4}
         name = methods[i] if len(methods[i]) <= 24 else f"{methods[i][:23]}…"
-        weight = "bold" if methods[i] in bold else "normal"
-        axes.annotate(
-            name,
-            ends[i],
-            xytext=(right + 0.13 * max(1.0, right), y),
-            va="center",
-            fontsize=8.5,
-            color=LIGHT.ink,
-            fontweight=weight,
-            gid=f"lead-{panel}-{i}-name",
-            arrowprops=line,
-            annotation_clip=False,
-            bbox={"facecolor": LIGHT.background, "edgecolor": "none", "pad": 0.6},
-        )
+        style = {"fontweight": "bold" if methods[i] in bold else "normal", "gid": f"lead-{panel}-{i}-name"}
+        at = (right + 0.13 * max(1.0, right), y)
+        look = {"va": "center", "fontsize": 8.5, "color": LIGHT.ink, "annotation_clip": False}
+        axes.annotate(name, ends[i], xytext=at, arrowprops=line, bbox=box, **look, **style)
 
 
 def _spread(heights: Sequence[float], *, gap: float, low: float, high: float) -> list[float]:
@@ -237,23 +189,22 @@ def _spread(heights: Sequence[float], *, gap: float, low: float, high: float) ->
     return placed
 
 
-def draw_rank_dots(panels: Sequence[Sequence[RankTable]], *, narrow: bool = False) -> Figure:
+def draw_rank_dots(panels: Sequence[Sequence[RankTable]], *, narrow: bool = False) -> Drawing:
     """Draw average ranks of one size with bootstrap intervals, a row per method, the best on top, a panel per task.
 
     Group ids and `narrow` are as in `draw_rank_lines`.
     """
     n = max(len(tables[0].methods) for tables in panels)
-    figure, grid = _new_panels(len(panels), size=(4.6, 0.95 + 0.24 * n), narrow=narrow)
+    drawing, grid = _drawn_panels(len(panels), size=(4.6, 0.95 + 0.24 * n), narrow=narrow)
     for p, (axes, (table, *_)) in enumerate(zip(grid, panels, strict=True)):
         for row, place in enumerate(table.order):
             method = table.methods[place]
-            gid, colour = f"lead-{p}-{_methods([table]).index(method)}", method_colour(method, LIGHT)
+            gid = drawing.part(f"lead-{p}-{_methods([table]).index(method)}", _title([table], method), method)
             ends = [table.intervals.low[place], table.intervals.high[place]]
-            axes.plot(ends, [row, row], color=colour, linewidth=1.4, gid=gid)
-            axes.plot([table.ranks[place]], [row], method_marker(method), color=colour, markersize=7, gid=gid)
-        axes.grid(axis="y", color=LIGHT.line, linewidth=0.6)
+            axes.plot(ends, [row, row], color=method_colour(method, LIGHT), linewidth=1.4, gid=gid)
+            draw_point(axes, table.ranks[place], row, method=method, size=7, gid=gid)
         axes.set_yticks(range(len(table.methods)), [table.methods[i][:24] for i in table.order])
         axes.invert_yaxis()
         axes.set_xlabel("average rank (lower is better)", fontsize=9)
-        axes.set_title(table.label, fontsize=10.5, loc="left", color=LIGHT.ink)
-    return figure
+        panel_title(axes, table.label, size=10.5)
+    return drawing
