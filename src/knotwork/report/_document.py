@@ -326,15 +326,16 @@ def _ranked(part: ReportPart) -> dict[str, list[RankTable]]:
 
 def _backbone_section(part: ReportPart) -> Section | None:
     """Return heatmaps by backbone and size, and the recommendations; None if there are none."""
-    heatmaps = {
-        of: [_figures.heatmap_picture(part.summary, task, of=of) for task in _ranked(part)] for of in ("rank", "score")
-    }
-    content: list[Content] = [picture for picture in heatmaps["rank"] if picture is not None]
-    scores = [picture for picture in heatmaps["score"] if picture is not None]
+    ranks, scores, advice = _heatmaps(part, "rank"), _heatmaps(part, "score"), advice_table(advise(part.summary))
+    content: list[Content] = [*ranks]
     content += [Section("Mean scores by backbone", scores, folded=True)] if scores else []
-    advice = advice_table(advise(part.summary))
     content += [advice] if advice.rows else []
     return Section("Does the best method depend on the backbone?", content, name="heatmaps") if content else None
+
+
+def _heatmaps(part: ReportPart, of: str) -> list[Picture]:
+    pictures = [_figures.heatmap_picture(part.summary, task, of=of) for task in _ranked(part)]
+    return [picture for picture in pictures if picture is not None]
 
 
 def _size_section(part: ReportPart) -> Section | None:
@@ -364,16 +365,18 @@ def _folded(table: ReportTable, title: str = "") -> Section:
     return Section(title or table.title, [table], folded=True)
 
 
+def _overhead(part: ReportPart) -> Section | None:
+    table = _costs.overhead_table(part.summary)
+    return _folded(table) if table.rows else None
+
+
 def _score_section(part: ReportPart) -> Section:
     """Return the table of scores, which can be sorted and filtered."""
-    table = _tables.browse_table(part.summary)
-    metrics = [_tables.metric_table(part.frame, task) for task in TASKS]
-    kept = [each for each in metrics if each.rows]
-    folds = _tables.fold_table(part.frame)
-    browse = ("browse", (table, _tables.fold_scores(folds)))
+    table, folds = _tables.browse_table(part.summary), _tables.fold_table(part.frame)
+    metrics = [each for task in TASKS if (each := _tables.metric_table(part.frame, task)).rows]
     dots = _figures.score_picture(part.summary)
-    content: list[Content] = [dots, browse, *(each.caption for each in kept)]
-    title, files = "How do methods score on each data set?", [table, folds, *_score_tables(part), *kept]
+    content = [dots, ("browse", (table, _tables.fold_scores(folds))), *(each.caption for each in metrics)]
+    title, files = "How do methods score on each data set?", [table, folds, *_score_tables(part), *metrics]
     return Section(title, content, name="scores", folded=dots is None, files=files)
 
 
@@ -386,18 +389,16 @@ def _cost_section(part: ReportPart, traces: Traces | None, times: Sequence[Repor
     """Return cost versus quality, learning curves, times, and parameters."""
     stacked = part.frame["together"].astype(object).eq(True)
     costs = _costs.cost_pictures(part.summary, part.tables)
-    learning = (
-        [] if traces is None else [_traces.learning_picture(part.frame, traces.histories, task) for task in TASKS]
-    )
-    picture, overhead = _costs.time_picture(part.summary), _costs.overhead_table(part.summary)
-    timed: list[Content] = [] if picture is None else [picture, _folded(_costs.time_table(part.summary))]
+    histories = [] if traces is None else [(traces.histories, task) for task in TASKS]
+    picture = _costs.time_picture(part.summary)
     content: list[Content] = [
         *([] if stacked.all() else _costs.describe_ratios(_costs.ratios_of(part.frame))),
         ("html", _stack_note(times)) if stacked.any() else None,
         ("switch", costs) if costs else None,
-        *learning,
-        *timed,
-        _folded(overhead) if overhead.rows else None,
+        *(_traces.learning_picture(part.frame, *history) for history in histories),
+        picture,
+        None if picture is None else _folded(_costs.time_table(part.summary)),
+        _overhead(part),
         _folded(_costs.complexity_table(), "Order of the work per batch, by formula"),
     ]
     return Section("What does quality cost?", content, name="costs")
@@ -451,14 +452,13 @@ def _time_section(part: ReportPart, name: str) -> Section:
     folds = [summarise_folds(rows) for _, rows in alone.groupby("fold")]
     by_fold = pd.concat(folds, ignore_index=True) if folds else part.summary.iloc[:0]
     tables = [table for table in (_costs.ratio_table(pairs), _costs.stack_table(part.frame)) if table.rows]
-    overhead = _costs.overhead_table(part.summary)
     content = [
         _origin(part),
         *_costs.describe_ratios(pairs),
         *_costs.describe_stacks(part.frame),
         _costs.time_picture(by_fold) or "No times are recorded.",
         *tables,
-        _folded(overhead) if overhead.rows else None,
+        _overhead(part),
         _folded(_costs.time_table(part.summary)),
         _folded(_tables.browse_table(part.summary)),
     ]
@@ -478,14 +478,12 @@ def _extra_section(part: ReportPart, name: str, ranked: set[str]) -> Section:
         *_task_ranks(part),
         _folded(_tables.browse_table(part.summary)),
     ]
-    pictures = [
-        _figures.heatmap_picture(part.summary, task, of=of) for task in _ranked(part) for of in ("rank", "score")
-    ]
-    heatmaps = [picture for picture in pictures if picture is not None]
     networks = sorted(part.frame["network"].unique())
     shown = networks if len(networks) <= 2 else sorted(part.frame["backbone"].unique())
     title = (
         f"Which of {part.frame['method'].nunique()} methods is best on {_datasets(part)} with "
         f"{_words.enumerate_words(shown)}{f', with {part.n_seeds} random seeds' if part.n_seeds > 1 else ''}?"
     )
-    return Section(title, content, name=name, files=[*_score_tables(part), *heatmaps])
+    return Section(
+        title, content, name=name, files=[*_score_tables(part), *_heatmaps(part, "rank"), *_heatmaps(part, "score")]
+    )

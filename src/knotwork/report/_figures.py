@@ -81,16 +81,15 @@ def cd_pictures(table: RankTable) -> list[Picture]:
     bars = ""
     if table.problem_test.p_F is None or table.problem_test.p_F >= LEVEL:
         bars = " Friedman's test does not reject that all methods are alike, so gaps between bars mean nothing."
-    problems = f"{table.label}: {len(table.problems)} problems, Nemenyi"
-    caption = f"{problems}. Bars join methods whose average ranks differ by less than the critical difference.{bars}"
-    note = f"Critical difference {table.cd:.2f}."
-    pictures = [_cd_picture(table, "cd", (problems, caption, note), ranks=table.ranks, cd=table.cd)]
+    title = f"{table.label}: {len(table.problems)} problems, Nemenyi"
+    caption = f"{title}. Bars join methods whose average ranks differ by less than the critical difference.{bars}"
+    texts = title, caption, f"Critical difference {table.cd:.2f}."
+    pictures = [_cd_picture(table, "cd", texts, ranks=table.ranks, groups=table.problem_groups, cd=table.cd)]
     if table.has_tests:
-        sets = f"{table.label}: {len(table.datasets)} data sets, signed ranks"
-        caption = f"{sets}. Each bar joins methods, marked by dots, without significant differences (Holm, {LEVEL})."
+        title = f"{table.label}: {len(table.datasets)} data sets, signed ranks"
+        caption = f"{title}. Each bar joins methods, marked by dots, without significant differences (Holm, {LEVEL})."
         named = [", ".join(table.methods[i] for i in group) for group in table.groups]
-        note = f"Groups without significant differences: {'; '.join(named) or 'none'}."
-        texts = sets, caption, note
+        texts = title, caption, f"Groups without significant differences: {'; '.join(named) or 'none'}."
         pictures.append(_cd_picture(table, "cd_datasets", texts, ranks=table.dataset_ranks, groups=table.groups))
     return pictures
 
@@ -101,26 +100,28 @@ def _cd_picture(
     texts: tuple[str, str, str],
     *,
     ranks: Floats,
+    groups: Sequence[Sequence[int]],
     cd: float | None = None,
-    groups: Sequence[Sequence[int]] | None = None,
 ) -> Picture:
     """Return a critical difference diagram, wide and for phones; `texts` are title, caption and a note."""
     title, caption, note = texts
     order = np.argsort(ranks, kind="stable").tolist()
-    members = table.problem_groups if groups is None else groups
-    members = sorted(members, key=lambda group: sorted(ranks[i] for i in group))
-    drawn = []
+    members = sorted(groups, key=lambda group: sorted(ranks[i] for i in group))
+    figures = []
     for width, head in ((_CD_WIDTH, title), (PHONE, None)):
-        axes = draw_cd_diagram(table.methods, ranks, cd, groups=groups, title=head, width=width)
+        joined = groups if cd is None else None
+        axes = draw_cd_diagram(table.methods, ranks, cd, groups=joined, title=head, width=width)
         _name_parts(axes, order, len(members))
-        drawn.append(axes.get_figure(root=True))
-    methods = {f"method-{i}": name for i, name in enumerate(table.methods)}
-    titles = {f"method-{i}": f"{table.methods[i]}: average rank {ranks[i]:.2f}" for i in order}
+        figures.append(axes.get_figure(root=True))
+    wide, narrow = figures
+    drawing = Drawing(wide)  # type: ignore[arg-type]
+    for i, name in enumerate(table.methods):
+        drawing.part(f"method-{i}", f"{name}: average rank {ranks[i]:.2f}", name)
     for i, group in enumerate(members):
-        titles[f"group-{i}"] = f"No significant difference: {', '.join(table.methods[j] for j in group)}"
+        drawing.part(f"group-{i}", f"No significant difference: {', '.join(table.methods[j] for j in group)}")
     shown = _listed([table.methods[i] for i in order], [float(ranks[i]) for i in order])
     label = f"Critical difference diagram, {title}. {note} Average ranks: {shown}."
-    return Picture(file_name(kind, table.task, table.size), drawn[0], caption, label, titles, drawn[1], methods)  # type: ignore[arg-type]
+    return drawing.picture(file_name(kind, table.task, table.size), caption, label, narrow)  # type: ignore[arg-type]
 
 
 def _name_parts(axes: Axes, order: list[int], n_groups: int) -> None:
@@ -142,7 +143,7 @@ def draw_heatmap(
     columns: Sequence[str],
     lower_is_better: bool = True,
     digits: int = 1,
-    groups: Sequence[str] | None = None,
+    groups: Sequence[str] = (),
 ) -> Figure:
     """Draw a table of numbers as coloured cells, the best ones dark blue, the best of each row in bold.
 
@@ -151,56 +152,36 @@ def draw_heatmap(
     ``cell-ROW-COLUMN``.
     """
     table = np.asarray(values, dtype=float)
-    places, heads, height = _places(list(groups or [""] * len(rows)))
+    heads = [(i, group) for i, group in enumerate(groups) if group and (i == 0 or group != groups[i - 1])]
+    tops = [i + sum(first <= i for first, _ in heads) for i in range(len(rows))]
+    width, height = _CELL[0] * len(columns), _CELL[1] * (len(rows) + len(heads))
     left = 0.4 + 0.085 * max(len(name) for name in rows)
-    size = (left + _CELL[0] * len(columns) + 0.65, 0.85 + _CELL[1] * height + 0.05)
+    size = (left + width + 0.65, 0.85 + height + 0.05)
     figure = new_figure(*size)
     figure.set_layout_engine(None)  # cells have a fixed size
-    axes = figure.add_axes(
-        (left / size[0], 0.05 / size[1], _CELL[0] * len(columns) / size[0], _CELL[1] * height / size[1])
-    )
+    axes = figure.add_axes((left / size[0], 0.05 / size[1], width / size[0], height / size[1]))
     clean_axes(axes, LIGHT)
-    axes.set(xlim=(0, len(columns)), ylim=(height, 0))
+    axes.set(xlim=(0, len(columns)), ylim=(len(rows) + len(heads), 0))
     axes.spines[:].set_visible(False)
     shares = _shares(table, lower_is_better)
     best = np.max(shares, axis=1, initial=0.0, where=np.isfinite(shares))
-    for i, y in enumerate(places):
-        for j in range(len(columns)):
-            fill = _colour(shares[i, j]) if np.isfinite(table[i, j]) else LIGHT.background
-            gid = f"cell-{i}-{j}"
-            axes.add_patch(Rectangle((j, y), 0.97, 0.94, facecolor=fill, edgecolor="none", gid=gid))
-            ink = _ink(fill) if np.isfinite(table[i, j]) else LIGHT.muted
-            text = f"{table[i, j]:.{digits}f}" if np.isfinite(table[i, j]) else MISSING
-            axes.text(
-                j + 0.485,
-                y + 0.5,
-                text,
-                ha="center",
-                va="center",
-                fontsize=8.5,
-                color=ink,
-                gid=f"{gid}-text",
-                fontweight="bold" if shares[i, j] == best[i] else "normal",
-            )
-    for y, head in heads:
-        axes.text(0, y + 0.6, head, ha="left", va="center", fontsize=9, color=LIGHT.ink, fontweight="bold")
+    centred: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 8.5}
+    for (i, j), value in np.ndenumerate(table):
+        fill, ink, text = LIGHT.background, LIGHT.muted, MISSING
+        if np.isfinite(value):
+            fill = to_hex(colormaps["YlGnBu"](0.08 + 0.84 * shares[i, j]))
+            ink, text = _ink(fill), f"{value:.{digits}f}"
+        gid, weight = f"cell-{i}-{j}", "bold" if shares[i, j] == best[i] else "normal"
+        axes.add_patch(Rectangle((j, tops[i]), 0.97, 0.94, facecolor=fill, edgecolor="none", gid=gid))
+        axes.text(j + 0.485, tops[i] + 0.5, text, color=ink, gid=f"{gid}-text", fontweight=weight, **centred)
+    for i, head in heads:
+        style = {"ha": "left", "va": "center", "fontsize": 9, "color": LIGHT.ink, "fontweight": "bold"}
+        axes.text(0, tops[i] - 1 + 0.6, head, **style)
     axes.set_xticks(np.arange(len(columns)) + 0.485, columns, rotation=35, ha="left", rotation_mode="anchor")
     axes.xaxis.tick_top()
-    axes.set_yticks(np.array(places) + 0.5, rows)
+    axes.set_yticks(np.array(tops) + 0.5, rows)
     axes.tick_params(length=0)
     return figure
-
-
-def _places(groups: list[str]) -> tuple[list[float], list[tuple[float, str]], float]:
-    """Return the tops of the rows, the headings with their tops, and the total height, all in units of rows."""
-    places, heads, y = [], [], 0.0
-    for i, group in enumerate(groups):
-        if group and (i == 0 or group != groups[i - 1]):
-            heads.append((y, group))
-            y += 1.0
-        places.append(y)
-        y += 1.0
-    return places, heads, y
 
 
 def _shares(table: npt.NDArray[np.float64], lower_is_better: bool) -> npt.NDArray[np.float64]:
@@ -210,10 +191,6 @@ def _shares(table: npt.NDArray[np.float64], lower_is_better: bool) -> npt.NDArra
         return np.full(table.shape, 0.5)
     shares: npt.NDArray[np.float64] = (table - finite.min()) / np.ptp(finite)
     return 1 - shares if lower_is_better else shares
-
-
-def _colour(share: float) -> str:
-    return to_hex(colormaps["YlGnBu"](0.08 + 0.84 * share))
 
 
 def _ink(fill: str) -> str:
@@ -237,37 +214,28 @@ def heatmap_picture(summary: pd.DataFrame, task: str, *, of: str = "rank") -> Pi
         return None
     what, digits = ("average rank", 1) if of == "rank" else (f"mean {metric.label}", 3)
     lower = of == "rank" or metric.lower_is_better
-    methods = in_order([method for _, table in tables for method in table.methods])
-    values = np.full((len(tables), len(methods)), np.nan)
-    titles: dict[str, str] = {}
-    marks: dict[str, str] = {}
-    for i, (network, table) in enumerate(tables):
-        shown = table.ranks if of == "rank" else table.scores.mean(axis=0)
-        for method, value in zip(table.methods, shown.tolist(), strict=True):
-            j = methods.index(method)
-            values[i, j] = value
-            exact = f"{value:.2f}" if of == "rank" else f"{value:.4f}"
-            text = f"{method}, {network}, {table.label}: {what} {exact} over {len(table.problems)} data sets"
-            for gid in (f"cell-{i}-{j}", f"cell-{i}-{j}-text"):
-                titles[gid], marks[gid] = text, method
+    shown = [pd.Series(t.ranks if of == "rank" else t.scores.mean(axis=0), t.methods) for _, t in tables]
+    values = pd.DataFrame(shown)[in_order([method for _, table in tables for method in table.methods])]
     groups = ["" if table.size is None else f"size {table.size}" for _, table in tables]
     uneven = len({len(table.problems) for _, table in tables}) > 1
     rows = [f"{network} ({len(table.problems)})" if uneven else network for network, table in tables]
-    figure = draw_heatmap(values, rows, columns=methods, lower_is_better=lower, digits=digits, groups=groups)
-    best = [
-        f"{network}, {table.label}: {methods[int((np.nanargmin if lower else np.nanargmax)(values[i]))]}"
-        for i, (network, table) in enumerate(tables)
-    ]
-    direction = "lower is better" if lower else "higher is better"
-    return Picture(
+    columns = list(values.columns)
+    drawing = Drawing(
+        draw_heatmap(values.to_numpy(), rows, columns=columns, lower_is_better=lower, digits=digits, groups=groups)
+    )
+    best = []
+    for i, (network, table) in enumerate(tables):
+        for j, (method, value) in enumerate(zip(columns, values.iloc[i], strict=True)):
+            text = f"{what} {value:.{2 if of == 'rank' else 4}f} over {len(table.problems)} data sets"
+            for gid in (f"cell-{i}-{j}", f"cell-{i}-{j}-text") if np.isfinite(value) else ():
+                drawing.part(gid, f"{method}, {network}, {table.label}: {text}", method)
+        best.append(f"{network}, {table.label}: {values.iloc[i].idxmin() if lower else values.iloc[i].idxmax()}")
+    return drawing.picture(
         f"heatmap_{task}" if of == "rank" else f"heatmap_scores_{task}",
-        figure,
-        f"{task.capitalize()}: {what} over data sets, within backbone and size ({direction}); the best of each row in "
-        "bold."
+        f"{task.capitalize()}: {what} over data sets, within backbone and size "
+        f"({'lower' if lower else 'higher'} is better); the best of each row in bold."
         + (" In brackets: number of data sets; rows with different data sets are not comparable." if uneven else ""),
         f"Heatmap of {what}, {task}, backbone and size against method. Best of each row: {'; '.join(best)}.",
-        titles,
-        methods=marks,
     )
 
 
