@@ -19,8 +19,9 @@ from knotwork.report._figures import (
     draw_size_curves,
     score_picture,
 )
+from knotwork.report._page import Picture, inline_svg
 from knotwork.report._points import RankPair, draw_agreement
-from knotwork.report._style import DARK, LIGHT, dark_svg, darken, inline_svg, method_colour, method_marker, svg_text
+from knotwork.report._style import DARK, LIGHT, dark_svg, darken, method_colour, method_marker, svg_text
 from tests.report.cases import MAIN, luminance
 
 SIZES = np.array([7.0, 15.0, 30.0])
@@ -75,7 +76,7 @@ def test_svg_is_well_formed_the_same_each_time_and_without_addresses(name):
     texts = [svg_text(FIGURES[name]()) for _ in range(2)]
     assert texts[0] == texts[1]
     ElementTree.fromstring(texts[0])
-    page = inline_svg(texts[0], name, label='a "label" & more')
+    page = inline_svg(texts[0], name, Picture(name, FIGURES[name](), "", 'a "label" & more'))
     ElementTree.fromstring(page)
     assert "http" not in page
     assert LIGHT.ink.lower() not in page.lower(), "colours of a page follow its mode"
@@ -136,8 +137,8 @@ def test_methods_look_different():
 
 
 def test_cells_have_tooltips():
-    text = svg_text(FIGURES["heatmap"]())
-    page = inline_svg(text, "x", label="l", titles={"cell-0-1": "a < b"})
+    picture = Picture("x", FIGURES["heatmap"](), "", "l", {"cell-0-1": "a < b"})
+    page = inline_svg(svg_text(picture.figure), "x", picture)
     assert page.count("<title>a &lt; b</title>") == 1
 
 

@@ -13,7 +13,7 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import text_to_path
 
 from knotwork._checks import argument_error, check_bool
-from knotwork.report._style import Theme, theme_of
+from knotwork.report._style import Style, Theme, root_figure, theme_of
 from knotwork.stats import check_not_negative, cliques, read_numbers
 
 __all__ = ["draw_cd_diagram"]
@@ -143,8 +143,8 @@ class _Diagram:
 
     def draw(self, axes: Axes, theme: Theme, title: str | None) -> None:
         """Draw everything, with text scaled down to fit into the axes."""
-        box, figure = axes.get_position(), axes.get_figure(root=True)
-        width, height = np.array([box.width, box.height]) * figure.get_size_inches()  # type: ignore[union-attr]
+        box = axes.get_position()
+        width, height = np.array([box.width, box.height]) * root_figure(axes).get_size_inches()
         scale = float(min(1.0, height / self.height, _TEXT_SHARE * width / (self.left + self.right)))
         per_inch = (self.end - self.start) / (width - scale * (self.left + self.right))
         axes.set_xlim(self.start - per_inch * scale * self.left, self.end + per_inch * scale * self.right)
@@ -152,8 +152,8 @@ class _Diagram:
         axes.axis("off")
         pen = _Pen(axes, theme, scale)
         if title is not None:
-            size, style = _TITLE * _FONT * scale, {"fontweight": "bold", "parse_math": False}
-            axes.set_title(title, loc="left", x=0.01, color=theme.ink, fontsize=size, **style)
+            style: Style = {"fontsize": _TITLE * _FONT * scale, "fontweight": "bold", "parse_math": False}
+            axes.set_title(title, loc="left", x=0.01, color=theme.ink, **style)
         n_numbers = min(15.0, (self.high - self.low) / per_inch / (_TICK * scale))
         self._draw_scale(pen, n_numbers)
         if self.cd is not None:
@@ -163,7 +163,7 @@ class _Diagram:
 
     def _draw_scale(self, pen: "_Pen", n_numbers: float) -> None:
         """Draw the line of ranks with its ticks and at most `n_numbers` numbers."""
-        style = {"gid": "scale", "linewidth": 1.1, "solid_capstyle": "projecting"}
+        style: Style = {"gid": "scale", "linewidth": 1.1, "solid_capstyle": "projecting"}
         pen.line([self.low, self.high], [_AXIS_Y, _AXIS_Y], **style)
         span = self.high - self.low
         step = next(step for step in (1, 2, 5, 10, 1000) if span / step <= n_numbers or step == 1000)
@@ -187,7 +187,7 @@ class _Diagram:
         Bars of groups are thin, with a dot for each member.
         """
         bar, dot = (4.0, 4.0) if self.cd is not None else (1.6, 5.5)
-        style = {"solid_capstyle": "butt", "marker": "o", "markersize": dot * pen.scale, "markeredgewidth": 0}
+        style: Style = {"solid_capstyle": "butt", "marker": "o", "markersize": dot * pen.scale, "markeredgewidth": 0}
         for members, level in zip(self.spans, self.levels, strict=True):
             height = [_AXIS_Y + 0.12 + _LEVEL_HEIGHT * level] * len(members)
             pen.line(members, height, gid="clique", linewidth=bar, color=pen.theme.blue, zorder=3, **style)
@@ -198,9 +198,9 @@ class _Diagram:
         for side, x_end, ha, sign in zip(self.sides, (self.start, self.end), ("right", "left"), (-1, 1), strict=True):
             for row, index in enumerate(side):
                 x, y = float(self.ranks[index]), self.first_row + _ROW * row
-                style = {"gid": "leader", "linewidth": 0.8, "solid_joinstyle": "miter"}
+                style: Style = {"gid": "leader", "linewidth": 0.8, "solid_joinstyle": "miter"}
                 pen.line([x, x, x_end], [_AXIS_Y, y, y], color=muted, **style)
-                align = {"ha": ha, "va": "center_baseline"}
+                align: Style = {"ha": ha, "va": "center_baseline"}
                 pen.write((x_end, y), f"{x:.2f}", gid="rank", color=muted, shift=sign * _TEXT_MARGIN, **align)
                 shift = sign * (_NUMBER + _TEXT_MARGIN)
                 pen.write((x_end, y), self.labels[index], gid="name", shift=shift, **align)
@@ -233,10 +233,12 @@ class _Pen:
 
     def line(self, x: Sequence[float], y: Sequence[float], *, linewidth: float, **style: Any) -> None:
         """Draw a line, in the colour of text by default."""
-        self.axes.plot(x, y, **{"color": self.theme.ink, "linewidth": linewidth * self.scale} | style)
+        look: Style = {"color": self.theme.ink, "linewidth": linewidth * self.scale} | style
+        self.axes.plot(x, y, **look)
 
     def write(self, at: tuple[float, float], text: str, *, size: float = 1.0, shift: float = 0.0, **style: Any) -> None:
         """Write literal text `shift` inches to the right of a point, by default centred above it."""
-        place = {"xytext": (72 * shift * size * self.scale, 0), "textcoords": "offset points"}
-        look = {"fontsize": _FONT * size * self.scale, "color": self.theme.ink, "ha": "center", "va": "bottom"}
-        self.axes.annotate(text, at, **place | look | style, parse_math=False, annotation_clip=False)
+        at_side = (72 * shift * size * self.scale, 0)
+        look: Style = {"fontsize": _FONT * size * self.scale, "color": self.theme.ink, "ha": "center", "va": "bottom"}
+        look |= {"textcoords": "offset points", "parse_math": False, "annotation_clip": False} | style
+        self.axes.annotate(text, at, xytext=at_side, **look)

@@ -285,7 +285,7 @@ def time_picture(summary: pd.DataFrame) -> Picture | None:
                 axes.plot([x, x], [1000 * row.min, 1000 * row.max], color=LIGHT.ink, linewidth=1.1, gid=gid)
     figure.supylabel("milliseconds per epoch", fontsize=9.5, color=LIGHT.ink)
     patches = [Patch(color=colours[s % len(colours)]) for s in range(len(sizes))]
-    add_legend(figure, patches, list(map(name_size, sizes)), "outside upper right", ncols=len(sizes))
+    add_legend(figure, patches, list(map(name_size, sizes)), loc="outside upper right", ncols=len(sizes))
     grid[-1].set_xticks(np.arange(len(methods)), methods, rotation=30, ha="right", rotation_mode="anchor")
     span = " Lines: least to most of the splits." if (timings["min"] < timings["max"]).any() else ""
     return drawing.picture(
@@ -299,8 +299,8 @@ def time_picture(summary: pd.DataFrame) -> Picture | None:
 def _fastest(part: pd.DataFrame) -> list[str]:
     overall = part.groupby(["network", "method"])["epoch"].median().reset_index().sort_values(["epoch", "method"])
     return [
-        f"{row.network}: fastest over all sizes {row.method}, {_seconds(row.epoch)}"
-        for row in overall.drop_duplicates("network").sort_values("network").itertuples()
+        f"{row['network']}: fastest over all sizes {row['method']}, {_seconds(row['epoch'])}"
+        for row in overall.drop_duplicates("network").sort_values("network").to_dict("records")
     ]
 
 
@@ -313,7 +313,7 @@ def _timings(part: pd.DataFrame) -> pd.DataFrame:
     grouped = part.assign(several=several).groupby(["network", "method", "size"], dropna=False)
     times = {name: ("epoch", name) for name in ("median", "min", "max")}
     timings = grouped.agg(**times, several=("several", "first")).reset_index()
-    timings[["min", "max"]] = timings[["min", "max"]].where(~timings["several"], timings["median"], axis=0)
+    timings.loc[timings["several"], "min"] = timings.loc[timings["several"], "max"] = timings["median"]
     order = dict(zip(in_order(timings["method"]), range(len(timings)), strict=False))
     ordered = timings.assign(_m=timings["method"].map(order)).sort_values(["_m", "size"], na_position="first")
     of_method = ordered.groupby(["network", "method"])["median"]

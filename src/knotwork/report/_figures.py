@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,7 @@ from knotwork.report._page import Drawing, Picture
 from knotwork.report._style import (
     LIGHT,
     PHONE,
+    Style,
     add_legend,
     clean_axes,
     draw_point,
@@ -41,6 +42,7 @@ from knotwork.report._style import (
     new_figure,
     new_panels,
     panel_title,
+    root_figure,
 )
 from knotwork.report._tables import MISSING, grid_name
 
@@ -112,16 +114,15 @@ def _cd_picture(
         joined = groups if cd is None else None
         axes = draw_cd_diagram(table.methods, ranks, cd, groups=joined, title=head, width=width)
         _name_parts(axes, order, len(members))
-        figures.append(axes.get_figure(root=True))
-    wide, narrow = figures
-    drawing = Drawing(wide)  # type: ignore[arg-type]
+        figures.append(root_figure(axes))
+    drawing = Drawing(figures[0])
     for i, name in enumerate(table.methods):
         drawing.part(f"method-{i}", f"{name}: average rank {ranks[i]:.2f}", name)
     for i, group in enumerate(members):
         drawing.part(f"group-{i}", f"No significant difference: {', '.join(table.methods[j] for j in group)}")
     shown = _listed([table.methods[i] for i in order], [float(ranks[i]) for i in order])
     label = f"Critical difference diagram, {title}. {note} Average ranks: {shown}."
-    return drawing.picture(file_name(kind, table.task, table.size), caption, label, narrow)  # type: ignore[arg-type]
+    return drawing.picture(file_name(kind, table.task, table.size), caption, label, figures[1])
 
 
 def _name_parts(axes: Axes, order: list[int], n_groups: int) -> None:
@@ -165,17 +166,17 @@ def draw_heatmap(
     axes.spines[:].set_visible(False)
     shares = _shares(table, lower_is_better)
     best = np.max(shares, axis=1, initial=0.0, where=np.isfinite(shares))
-    centred: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 8.5}
+    centred: Style = {"ha": "center", "va": "center", "fontsize": 8.5}
     for (i, j), value in np.ndenumerate(table):
         fill, ink, text = LIGHT.background, LIGHT.muted, MISSING
         if np.isfinite(value):
-            fill = to_hex(colormaps["YlGnBu"](0.08 + 0.84 * shares[i, j]))
+            fill = to_hex(colormaps["YlGnBu"](0.08 + 0.84 * float(shares[i, j])))
             ink, text = _ink(fill), f"{value:.{digits}f}"
         gid, weight = f"cell-{i}-{j}", "bold" if shares[i, j] == best[i] else "normal"
         axes.add_patch(Rectangle((j, tops[i]), 0.97, 0.94, facecolor=fill, edgecolor="none", gid=gid))
         axes.text(j + 0.485, tops[i] + 0.5, text, color=ink, gid=f"{gid}-text", fontweight=weight, **centred)
     for i, head in heads:
-        style = {"ha": "left", "va": "center", "fontsize": 9, "color": LIGHT.ink, "fontweight": "bold"}
+        style: Style = {"ha": "left", "va": "center", "fontsize": 9, "color": LIGHT.ink, "fontweight": "bold"}
         axes.text(0, tops[i] - 1 + 0.6, head, **style)
     axes.set_xticks(np.arange(len(columns)) + 0.485, columns, rotation=35, ha="left", rotation_mode="anchor")
     axes.xaxis.tick_top()
@@ -344,7 +345,7 @@ def _legend(figure: Figure, methods: Sequence[str]) -> None:
     """Add a legend above the panels, of families and of methods whose size is not chosen."""
     looks = {method if method in _STYLES else EncodingName.parse(method).family: _look(method) for method in methods}
     handles = [Line2D([], [], linewidth=1.6, **look) for look in looks.values()]
-    add_legend(figure, handles, list(looks), "outside upper right", fontsize=8.5, ncols=len(handles))
+    add_legend(figure, handles, list(looks), loc="outside upper right", fontsize=8.5, ncols=len(handles))
 
 
 def _is_level(curve: SizeCurve) -> bool:
@@ -352,7 +353,7 @@ def _is_level(curve: SizeCurve) -> bool:
     return curve.method in _STYLES or len(curve.sizes) == 0
 
 
-def _look(method: str) -> dict[str, Any]:
+def _look(method: str) -> Style:
     """Return the colour and the style of a method's lines."""
     return {"color": method_colour(method, LIGHT), "linestyle": _STYLES.get(method, "-")}
 
@@ -471,8 +472,8 @@ def draw_knot_trajectories(knots: Mapping[str, Floats], *, warm_up: int = 0) -> 
         panel_title(axes, name)
     starts = [f"{start:.3g}" for start in next(iter(knots.values()))[0]]
     handles = [Line2D([], [], color=colours[k % len(colours)]) for k in range(len(starts))]
-    style: dict[str, Any] = {"title": "start of the knot", "title_fontsize": 8, "alignment": "left"}
-    legend = add_legend(figure, handles, starts, "outside upper left", ncols=min(len(starts), 8), **style)
+    style: Style = {"title": "start of the knot", "title_fontsize": 8, "alignment": "left"}
+    legend = add_legend(figure, handles, starts, loc="outside upper left", ncols=min(len(starts), 8), **style)
     legend.get_title().set_color(LIGHT.ink)
     name_axes(figure, "epoch", "distance from the start")
     return drawing

@@ -9,7 +9,16 @@ from knotwork.basis import FAMILIES
 from knotwork.encoders import METHOD_TABLE
 from knotwork.report._aggregate import RankTable, in_order, name_size
 from knotwork.report._page import Drawing, Picture
-from knotwork.report._style import LIGHT, PHONE, draw_point, method_colour, method_marker, new_panels, panel_title
+from knotwork.report._style import (
+    LIGHT,
+    PHONE,
+    Style,
+    draw_point,
+    method_colour,
+    method_marker,
+    new_panels,
+    panel_title,
+)
 from knotwork.report._words import enumerate_words
 
 __all__ = ["draw_rank_dots", "draw_rank_lines", "lead_picture", "lead_sentences"]
@@ -161,13 +170,13 @@ def _name_ends(
     gap = min((bottom - top) / max(len(ends), 1), 0.055 * (bottom - top))
     heights = _spread([ends[i][1] for i in order], gap=gap, low=top + gap / 2, high=bottom - gap / 2)
     right = max(x for x, _ in ends)
-    line = {"arrowstyle": "-", "color": LIGHT.line, "linewidth": 0.7, "shrinkA": 1, "shrinkB": 4}
-    box = {"facecolor": LIGHT.background, "edgecolor": "none", "pad": 0.6}
+    line: Style = {"arrowstyle": "-", "color": LIGHT.line, "linewidth": 0.7, "shrinkA": 1, "shrinkB": 4}
+    box: Style = {"facecolor": LIGHT.background, "edgecolor": "none", "pad": 0.6}
     for i, y in zip(order, heights, strict=True):
         name = methods[i] if len(methods[i]) <= 24 else f"{methods[i][:23]}…"
-        style = {"fontweight": "bold" if methods[i] in bold else "normal", "gid": f"lead-{panel}-{i}-name"}
+        style: Style = {"fontweight": "bold" if methods[i] in bold else "normal", "gid": f"lead-{panel}-{i}-name"}
         at = (right + 0.13 * max(1.0, right), y)
-        look = {"va": "center", "fontsize": 8.5, "color": LIGHT.ink, "annotation_clip": False}
+        look: Style = {"va": "center", "fontsize": 8.5, "color": LIGHT.ink, "annotation_clip": False}
         axes.annotate(name, ends[i], xytext=at, arrowprops=line, bbox=box, **look, **style)
 
 

@@ -5,18 +5,22 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
+from html import escape, unescape
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup, escape
+from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from knotwork._files import write_together
-from knotwork.report._style import PHONE, dark_svg, darken, inline_svg, natural_width, svg_text
+from knotwork.report._style import LIGHT, PHONE, Theme, dark_svg, darken, natural_width, recoloured, svg_text
 from knotwork.report._tables import ReportTable
 
 __all__ = ["Drawing", "Picture", "ReportFiles", "Section", "page_template", "save_figure", "shown_picture"]
+
+
+_IMAGE = re.compile(r"<image\b([^>]*?)/>")
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,15 +81,52 @@ def shown_picture(picture: Picture, name: str, *, text: str = "", dark: str | No
     page.
     """
     text = text or svg_text(picture.figure)
-    inline = partial(inline_svg, label=picture.label, titles=picture.titles, methods=picture.methods)
-    narrow = None if picture.narrow is None else Markup(inline(svg_text(picture.narrow), f"{name}-narrow"))
+    narrow = None if picture.narrow is None else inline_svg(svg_text(picture.narrow), f"{name}-narrow", picture)
     return {
         "name": name,
-        "svg": Markup(inline(text, name, dark=dark)),
+        "svg": inline_svg(text, name, picture, dark=dark),
         "narrow": narrow,
         "fits": natural_width(text) <= 72 * PHONE,
         "caption": picture.caption,
     }
+
+
+def inline_svg(text: str, name: str, picture: Picture, *, dark: str | None = None) -> Markup:
+    """Return the ``svg`` element of a light figure for a page: colours follow the page's mode, and ids are unique.
+
+    Embedded images cannot follow the mode: the images of `dark`, the SVG of the same figure in dark colours, are added,
+    and the page shows one of each pair by the classes ``in-light`` and ``in-dark``. `text` and `dark` are as from
+    `svg_text`; ids start with `name`, which is unique on the page.
+    """
+    if dark is not None:
+        pairs = zip(_IMAGE.findall(text), _IMAGE.findall(dark), strict=True)
+        both = iter([f'<image class="in-light"{light}/><image class="in-dark"{other}/>' for light, other in pairs])
+        text = _IMAGE.sub(lambda _: next(both), text)
+    head, _, body = text[text.index("<svg") :].partition(">")
+    box = re.search(r'viewBox="[^"]*"', head)
+
+    def described(group: re.Match[str]) -> str:
+        gid = unescape(group[1])
+        method = f' data-method="{escape(picture.methods[gid])}"' if gid in picture.methods else ""
+        title = picture.titles.get(gid)
+        return f"<g{method}>" if title is None else f'<g class="hover"{method}><title>{escape(title)}</title>'
+
+    replaced: list[tuple[str, Any]] = [
+        (r'<g id="([^"]*)">', described),
+        (r'<g id="[^"]*"', "<g"),
+        (r'\bid="([^"]*)"', rf'id="{name}-\1"'),
+        (r'(?:xlink:)?href="#([^"]*)"', rf'href="#{name}-\1"'),
+        (r'xlink:href="data:', 'href="data:'),
+        (r"url\(#([^)]*)\)", rf"url(#{name}-\1)"),
+        (r"(?s)<!--.*?-->\s*", ""),
+        (r"\n\s*", "\n"),
+    ]
+    for pattern, new in replaced:
+        body = re.sub(pattern, new, body)
+    body = recoloured(body, {getattr(LIGHT, colour): f"var(--{colour})" for colour in Theme.__annotations__})
+    wide = f'style="--natural: {natural_width(text) * 4 / 3:.0f}px"'
+    label = escape(picture.label)
+    return Markup(f'<svg role="img" aria-label="{label}" {box.group(0) if box else ""} {wide}>{body}')
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,7 +285,7 @@ def page_template(name: str) -> Any:
 def _whole(text: str) -> Markup:
     """Return text without line breaks inside hyphenated names, and without marks that change the writing direction."""
     plain = re.sub("[\u202a-\u202e\u2066-\u2069]", "", str(text))
-    return Markup(re.sub(r"[\w.]+(?:-\w+)+", r'<i class="w">\g<0></i>', str(escape(plain))))
+    return Markup(re.sub(r"[\w.]+(?:-\w+)+", r'<i class="w">\g<0></i>', str(Markup.escape(plain))))
 
 
 def _safe(name: str) -> str:

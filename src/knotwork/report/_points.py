@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from knotwork._checks import argument_error
-from knotwork.report._style import LIGHT, draw_point, name_axes, new_panels, panel_title, settle_layout
+from knotwork.report._style import LIGHT, draw_point, name_axes, new_panels, panel_title, root_figure, settle_layout
 
 __all__ = ["Box", "RankPair", "draw_agreement", "label_points"]
 
@@ -97,7 +97,7 @@ def label_points(
     The limits of the axes must be final. Distant names are connected to their points by a thin line. Positions are
     tried in a fixed order, so that equal figures have equal labels.
     """
-    figure: Figure = axes.get_figure(root=True)  # type: ignore[assignment]
+    figure = root_figure(axes)
     settle_layout(figure)
     scale = figure.dpi / 72
     centres = [axes.transData.transform(point) for point in points]

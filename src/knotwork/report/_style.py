@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from html import escape, unescape
 from typing import Any, Literal, final
 
 import matplotlib as mpl
@@ -29,13 +28,13 @@ __all__ = [
     "DARK",
     "LIGHT",
     "PHONE",
+    "Style",
     "Theme",
     "add_legend",
     "clean_axes",
     "dark_svg",
     "darken",
     "draw_point",
-    "inline_svg",
     "method_colour",
     "method_marker",
     "name_axes",
@@ -43,6 +42,8 @@ __all__ = [
     "new_figure",
     "new_panels",
     "panel_title",
+    "recoloured",
+    "root_figure",
     "settle_layout",
     "svg_text",
     "theme_of",
@@ -103,9 +104,14 @@ _COLOURED: dict[type[Artist], tuple[str, ...]] = {
     Patch: ("facecolor", "edgecolor"),
     Collection: ("facecolor", "edgecolor"),
 }
-_IMAGE = re.compile(r"<image\b([^>]*?)/>")
 PHONE = 3.6
 """Maximum width in inches of figures for phones: 346 of the 380 pixels of a small screen."""
+
+Corner = Literal["outside upper left", "outside upper right"]
+"""A place above the panels."""
+
+Style = dict[str, Any]
+"""Keyword arguments of matplotlib."""
 
 _FONTS = "'DejaVu Sans', Verdana, 'Segoe UI', system-ui, sans-serif"
 
@@ -183,7 +189,7 @@ def panel_title(axes: Axes, text: str, theme: Theme = LIGHT, size: float = 9.5) 
 
 def draw_point(axes: Axes, x: float, y: float, *, method: str, size: float, gid: str, **style: Any) -> None:
     """Draw a point in the colour and with the marker of a method."""
-    look = {"marker": method_marker(method), "color": method_colour(method, LIGHT), "linestyle": "none"} | style
+    look: Style = {"marker": method_marker(method), "color": method_colour(method, LIGHT), "linestyle": "none"} | style
     axes.plot([x], [y], markersize=size, gid=gid, **look)
 
 
@@ -215,6 +221,13 @@ def new_panels(
     return figure, grid[:n]
 
 
+def root_figure(axes: Axes) -> Figure:
+    """Return the figure of axes."""
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    return figure
+
+
 def name_axes(figure: Figure, x: str, y: str) -> None:
     """Write the labels that all panels of a figure share."""
     figure.supxlabel(x, fontsize=9.5, color=LIGHT.ink)
@@ -222,11 +235,10 @@ def name_axes(figure: Figure, x: str, y: str) -> None:
 
 
 def add_legend(
-    figure: Figure, handles: Sequence[Artist], labels: Sequence[str], loc: str, *, fontsize: float = 8, **style: Any
+    figure: Figure, handles: Sequence[Artist], labels: Sequence[str], *, loc: Corner, fontsize: float = 8, **style: Any
 ) -> Legend:
     """Add a legend outside of the panels."""
-    look = {"fontsize": fontsize, "frameon": False, "labelcolor": LIGHT.ink}
-    return figure.legend(handles, labels, loc=loc, **look, **style)
+    return figure.legend(handles, labels, loc=loc, fontsize=fontsize, frameon=False, labelcolor=LIGHT.ink, **style)
 
 
 def settle_layout(figure: Figure) -> None:
@@ -263,7 +275,7 @@ def svg_text(figure: Figure) -> str:
 
 def dark_svg(text: str) -> str:
     """Return the SVG of a light figure in dark colours; figures with images must be drawn again instead."""
-    return _recoloured(text, {getattr(LIGHT, name): getattr(DARK, name) for name in Theme.__annotations__})
+    return recoloured(text, {getattr(LIGHT, name): getattr(DARK, name) for name in Theme.__annotations__})
 
 
 def darken(figure: Figure) -> Figure:
@@ -279,73 +291,12 @@ def darken(figure: Figure) -> Figure:
     return figure
 
 
-def inline_svg(
-    text: str,
-    name: str,
-    *,
-    label: str,
-    titles: Mapping[str, str] | None = None,
-    methods: Mapping[str, str] | None = None,
-    dark: str | None = None,
-) -> str:
-    """Return the ``svg`` element of a light figure for a page: colours follow the page's mode, and ids are unique.
-
-    Embedded images cannot follow the mode: the images of `dark`, the SVG of the same figure in dark colours, are added,
-    and the page shows one of each pair by the classes ``in-light`` and ``in-dark``.
-
-    Parameters
-    ----------
-    text : str
-        As from `svg_text`, of a light figure.
-    name : str
-        Prefix of the ids, unique on the page.
-    label : str
-        Description for readers who cannot see the figure.
-    titles : mapping of str to str, optional
-        Tooltips of parts, by the group id of the part.
-    methods : mapping of str to str, optional
-        Methods shown by parts, by the group id of the part: a page highlights all parts of a method together.
-    dark : str, optional
-        As from `svg_text`, of the dark figure; only its images are used.
-    """
-    if dark is not None:
-        text = _in_both_modes(text, dark)
-    text = text[text.index("<svg") :]
-    head, _, body = text.partition(">")
-    box = re.search(r'viewBox="[^"]*"', head)
-    titles, methods = titles or {}, methods or {}
-
-    def described(group: re.Match[str]) -> str:
-        gid = unescape(group[1])
-        method = f' data-method="{escape(methods[gid])}"' if gid in methods else ""
-        return f'<g class="hover"{method}><title>{escape(titles[gid])}</title>' if gid in titles else f"<g{method}>"
-
-    body = re.sub(r'<g id="([^"]*)">', described, body)
-    body = re.sub(r'<g id="[^"]*"', "<g", body)
-    body = re.sub(r'\bid="([^"]*)"', rf'id="{name}-\1"', body)
-    body = re.sub(r'(?:xlink:)?href="#([^"]*)"', rf'href="#{name}-\1"', body)
-    body = body.replace('xlink:href="data:', 'href="data:')
-    body = re.sub(r"url\(#([^)]*)\)", rf"url(#{name}-\1)", body)
-    body = re.sub(r"<!--.*?-->\s*", "", body, flags=re.DOTALL)
-    names = {getattr(LIGHT, colour): f"var(--{colour})" for colour in Theme.__annotations__}
-    body = _recoloured(re.sub(r"\n\s*", "\n", body), names)
-    wide = f'style="--natural: {natural_width(text) * 4 / 3:.0f}px"'
-    return f'<svg role="img" aria-label="{escape(label)}" {box.group(0) if box else ""} {wide}>{body}'
-
-
 def natural_width(text: str) -> float:
     """Return the width of an SVG of `svg_text` in points."""
     width = re.search(r'<svg[^>]*? width="([\d.]+)pt"', text)
     return float(width.group(1)) if width else np.inf
 
 
-def _in_both_modes(text: str, dark: str) -> str:
-    """Add each image of a dark SVG after that of the light one, with the class of its mode."""
-    pairs = zip(_IMAGE.findall(text), _IMAGE.findall(dark), strict=True)
-    both = iter([f'<image class="in-light"{light}/><image class="in-dark"{other}/>' for light, other in pairs])
-    return _IMAGE.sub(lambda _: next(both), text)
-
-
-def _recoloured(text: str, colours: Mapping[str, str]) -> str:
+def recoloured(text: str, colours: Mapping[str, str]) -> str:
     lower = {old.lower(): new for old, new in colours.items()}
     return re.sub(r"#[0-9a-fA-F]{6}\b", lambda colour: lower.get(colour[0].lower(), colour[0]), text)

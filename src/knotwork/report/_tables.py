@@ -326,14 +326,14 @@ def fold_table(frame: pd.DataFrame) -> ReportTable:
     order = {method: place for place, method in enumerate(in_order(scored["method"].unique()))}
     keys = ["task", "dataset", "network", "size", "place", "fold", "seed"]
     ordered = scored.assign(place=scored["method"].map(order)).sort_values(keys, kind="stable")
-    ordered["size"] = [size_cell(size) for size in ordered["size"]]
+    sizes = pd.Series([size_cell(size) for size in ordered["size"]], ordered.index, dtype=object)
     digits = {"dataset": 0, "task": 0, "network": 0, "size": 0, "method": 0, "fold": 0, "seed": 0, "score": 4}
     return ReportTable(
         "folds",
         "Scores by fold",
         "NRMSE for regression (lower is better), AUC for classification (higher is better).",
         ["data set", "task", "backbone", "size", "method", "fold", "seed", "score"],
-        cell_rows(ordered[list(digits)].itertuples(index=False), digits.values()),
+        cell_rows(ordered.assign(size=sizes)[list(digits)].itertuples(index=False), digits.values()),
     )
 
 
@@ -423,10 +423,11 @@ def _compared(table: RankTable) -> list[list[Any]]:
     best, far = table.order[0], set(table.worse())
     gaps = compare_folds(table.errors, test_to_train=0.0, reference=best)
     numbers = np.stack([100 * gaps.difference, 100 * gaps.low, 100 * gaps.high, table.pairs.adjusted[best]], axis=1)
-    numbers = np.where(np.arange(len(numbers))[:, None] == best, None, numbers)  # it is not compared with itself
     verdicts = ["best" if name in table.best else "yes" if name in far else "no" for name in table.methods]
-    columns = (table.intervals.low, table.intervals.high, numbers, verdicts)
-    return [[low, high, *row, verdict] for low, high, row, verdict in zip(*columns, strict=True)]
+    return [
+        [table.intervals.low[i], table.intervals.high[i], *([None] * 4 if i == best else numbers[i]), verdict]
+        for i, verdict in enumerate(verdicts)
+    ]
 
 
 def win_table(table: RankTable) -> ReportTable:
