@@ -13,7 +13,7 @@ from knotwork.report._words import (
     describe_best,
     describe_dependence,
     describe_gaps,
-    describe_grids,
+    describe_grid,
     describe_ranks,
     describe_records,
     describe_seeds,
@@ -219,7 +219,8 @@ def test_best_of_a_grid():
     chosen = records.query("method == 'PLE' and size == 15").index
     records.loc[chosen, "nrmse"] = [0.01, 0.02, 0.03]
     summary = summarise_folds(read_records(records))
-    (finding,) = describe_grids(summary, wide_problems(summary))
+    (problem,) = wide_problems(summary)
+    finding = describe_grid(summary, *problem)
     std = records.query("method == 'Std'")["nrmse"]
     assert finding.sentences[:2] == [
         "PLE at size 15 has the best mean NRMSE of 5 methods and sizes, 0.0200 ± 0.0100 over 3 runs.",

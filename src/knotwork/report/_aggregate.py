@@ -92,13 +92,13 @@ REQUIRED = ("dataset", "task", "backbone", "method", "size", "fold")
 VARIANT = ", "
 """Separator of the training variant from the rest of a network's name."""
 
-OPTIONAL = {
-    "key": None, "tokens": None, "variant": None, "together": None, "seed": 0, "status": "ok",
-    **dict.fromkeys((metric.column for metric in SCORES.values()), np.nan),
-    **dict.fromkeys(("prepare_seconds", "train_seconds", "epoch_seconds", "n_parameters", "epochs"), np.nan),
-    "data_sha256": None, "plan": None, "plan_hash": None, "version": None, "torch_version": None, "host": None,
-    "device": None, "error": None,
-}  # fmt: skip
+_NUMBERS = [
+    *dict.fromkeys(score.column for score in SCORES.values()),
+    *("prepare_seconds", "train_seconds", "epoch_seconds", "n_parameters", "epochs"),
+]
+_TEXTS = ["key", "tokens", "variant", "together", "data_sha256", "plan", "plan_hash"]
+_TEXTS += ["version", "torch_version", "host", "device", "error"]
+_OPTIONAL = {"seed": 0, "status": "ok", **dict.fromkeys(_NUMBERS, np.nan), **dict.fromkeys(_TEXTS)}
 """Other columns that a report reads, with their defaults."""
 
 
@@ -113,19 +113,18 @@ def read_records(records: pd.DataFrame) -> pd.DataFrame:
     missing = [name for name in REQUIRED if name not in records.columns]
     if missing:
         raise argument_error("records", f"have the columns {listed(REQUIRED)}", list(records.columns))
-    frame = records.copy()
-    for name, value in OPTIONAL.items():
-        if name not in frame.columns:
-            frame[name] = value
+    frame = records.assign(**{name: value for name, value in _OPTIONAL.items() if name not in records.columns})
     for name in ("dataset", "task", "backbone", "method", "status"):
         frame[name] = frame[name].astype(str)
+    for name in ("size", *_NUMBERS):
+        frame[name] = pd.to_numeric(frame[name], errors="coerce").astype("Float64").to_numpy(float, na_value=np.nan)
     frame["task"] = frame["task"].replace({"binary": "classification", "multiclass": "classification"})
     unknown = sorted(set(frame["task"]) - set(TASKS))
     if unknown:
         raise argument_error("records", f"have a task of {listed(TASKS)} in each row", unknown)
-    frame["size"] = pd.to_numeric(frame["size"], errors="coerce").astype("Float64").to_numpy(float, na_value=np.nan)
     frame["network"] = _networks(frame)
-    frame["score"] = _scores(frame)
+    scores = np.select([frame["task"] == task for task in SCORES], [frame[score.column] for score in SCORES.values()])
+    frame["score"] = np.where((frame["status"] == "ok") & np.isfinite(scores), scores, np.nan)
     # A stable sort puts successes last, so that the last of duplicates is the last success, if there is one.
     by_success = frame.assign(_good=frame["status"] == "ok").sort_values("_good", kind="stable").drop(columns="_good")
     return by_success.drop_duplicates(_TRAINED, keep="last").sort_index().reset_index(drop=True)
@@ -143,14 +142,6 @@ def _networks(frame: pd.DataFrame) -> pd.Series:
     return names.where((n_ways < 2) | (together == ""), names + " (" + together + ")")
 
 
-def _scores(frame: pd.DataFrame) -> pd.Series:
-    scores = pd.Series(np.nan, index=frame.index)
-    for task, metric in SCORES.items():
-        chosen = (frame["task"] == task) & (frame["status"] == "ok")
-        scores[chosen] = pd.to_numeric(frame.loc[chosen, metric.column], errors="coerce").astype(float)
-    return scores.where(np.isfinite(scores))
-
-
 def summarise_folds(frame: pd.DataFrame) -> pd.DataFrame:
     """Return mean and standard deviation over folds (and seeds) of each method on each problem.
 
@@ -160,15 +151,13 @@ def summarise_folds(frame: pd.DataFrame) -> pd.DataFrame:
     `seconds` is the sum of training and preparation over the folds with a score, `epoch` the median of their seconds
     per epoch, `parameters` their mean.
     """
-    keys = ["task", "dataset", "network", "method", "size"]
-    times = frame[["train_seconds", "prepare_seconds"]].apply(pd.to_numeric, errors="coerce")
     scored = frame["score"].notna()
     work = frame.assign(
-        seconds=(times["train_seconds"] + times["prepare_seconds"].fillna(0)).where(scored),
-        epoch=_epoch_seconds(frame[scored]).reindex(frame.index),
-        parameters=pd.to_numeric(frame["n_parameters"], errors="coerce").where(scored),
+        seconds=(frame["train_seconds"] + frame["prepare_seconds"].fillna(0)).where(scored),
+        epoch=_epoch_seconds(frame[scored]),
+        parameters=frame["n_parameters"].where(scored),
     )
-    grouped = work.groupby(keys, dropna=False, sort=False)
+    grouped = work.groupby(["task", "dataset", "network", "method", "size"], dropna=False, sort=False)
     summary = grouped.agg(
         mean=("score", "mean"),
         sd=("score", "std"),
@@ -190,10 +179,8 @@ def summarise_folds(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _epoch_seconds(frame: pd.DataFrame) -> pd.Series:
     """Return the seconds per epoch: recorded medians if all networks have one, otherwise the means of all."""
-    columns = ["epoch_seconds", "train_seconds", "epochs"]
-    clocks = frame[columns].apply(pd.to_numeric, errors="coerce").astype(float)
-    medians: pd.Series = clocks["epoch_seconds"]
-    means: pd.Series = clocks["train_seconds"] / clocks["epochs"].where(clocks["epochs"] > 0)
+    medians: pd.Series = frame["epoch_seconds"]
+    means: pd.Series = frame["train_seconds"] / frame["epochs"].where(frame["epochs"] > 0)
     return medians if medians.notna().all() else means
 
 
@@ -213,9 +200,9 @@ def name_size(size: int | None) -> str:
     return "no size" if size is None else f"size {size}"
 
 
-def of_size(size: int | None) -> str:
-    """Return the label of a size to append to other words; empty for None."""
-    return "" if size is None else f", size {size}"
+def of_size(size: float | None) -> str:
+    """Return the label of a size to append to other words; empty for None and NaN."""
+    return "" if size is None or np.isnan(size) else f", size {size:.0f}"
 
 
 def file_name(kind: str, task: str, size: int | None) -> str:

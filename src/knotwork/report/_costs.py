@@ -1,6 +1,7 @@
 """Costs of encodings: cost versus quality, times with learned and fixed knots, alone and in a stack, parameters."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -70,24 +71,30 @@ def fixed_counterpart(method: str) -> str | None:
     return str(EncodingName.parse(known.start)._replace(embedding=EncodingName.parse(method).embedding))
 
 
+def _with_fixed(networks: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
+    """Return networks with learned knots beside those with the same knots fixed, whose columns end in ``_fixed``."""
+    learned = networks.assign(fixed=networks["method"].map(fixed_counterpart)).dropna(subset=["fixed"])
+    return learned.merge(networks, left_on=[*keys, "fixed"], right_on=[*keys, "method"], suffixes=("", "_fixed"))
+
+
+def _settings(pairs: pd.DataFrame) -> Iterator[tuple[list[Any], pd.DataFrame]]:
+    """Yield method, network and size with their rows, methods in the order of the registry."""
+    for method in in_order(pairs["method"].unique()):
+        for names, part in pairs[pairs["method"] == method].groupby(["network", "size"]):
+            yield [method, *names], part
+
+
 def overhead_table(summary: pd.DataFrame) -> ReportTable:
     """Return the number of parameters added by learned knots, by network and size.
 
     Only complete pairs on the same data set are compared.
     """
+    pairs = _with_fixed(summary[summary["complete"]], ["dataset", "network", "size"])
     rows = []
-    keys = ["dataset", "network", "size"]
-    for method in in_order(summary["method"].unique()):
-        fixed = fixed_counterpart(method)
-        if fixed is None:
-            continue
-        left, right = (summary[(summary["method"] == name) & summary["complete"]] for name in (method, fixed))
-        pairs = left.merge(right, on=keys, suffixes=("", "_fixed")).dropna(subset=["parameters", "parameters_fixed"])
-        for (network, size), part in pairs.groupby(["network", "size"]):
-            added = (part["parameters"] - part["parameters_fixed"]).to_numpy()
-            share = 100 * added / part["parameters_fixed"].to_numpy()
-            counts = [len(part), added.min(), np.median(added), added.max()]
-            rows.append([method, network, size, *counts, share.max()])
+    for names, part in _settings(pairs.dropna(subset=["parameters", "parameters_fixed"])):
+        added = part["parameters"] - part["parameters_fixed"]
+        share = 100 * added / part["parameters_fixed"]
+        rows.append([*names, len(part), added.min(), added.median(), added.max(), share.max()])
     return ReportTable(
         "overhead",
         "Parameters of learned knots",
@@ -161,9 +168,7 @@ def ratios_of(frame: pd.DataFrame) -> pd.DataFrame:
     stacked = frame["together"].astype("boolean").fillna(False).astype(bool)
     alone = frame[frame["score"].notna() & ~stacked]
     clocks = ["epoch_seconds", "train_seconds", "epochs"]
-    work = alone[[*_PAIRED, "method", *clocks]].assign(seconds=pd.to_numeric(alone["train_seconds"], errors="coerce"))
-    learned = work.assign(fixed=work["method"].map(fixed_counterpart)).dropna(subset=["fixed"])
-    pairs = learned.merge(work, left_on=[*_PAIRED, "fixed"], right_on=[*_PAIRED, "method"], suffixes=("", "_fixed"))
+    pairs = _with_fixed(alone[[*_PAIRED, "method", *clocks]].assign(seconds=alone["train_seconds"]), _PAIRED)
     fixed = pairs[[f"{name}_fixed" for name in clocks]].set_axis(clocks, axis=1)
     times = dict(zip(("per_epoch", "per_epoch_fixed"), per_epoch(pairs[clocks], fixed), strict=True))
     return pairs.assign(**times).dropna(subset=["seconds", "seconds_fixed"])
@@ -172,12 +177,11 @@ def ratios_of(frame: pd.DataFrame) -> pd.DataFrame:
 def ratio_table(pairs: pd.DataFrame) -> ReportTable:
     """Return the ratio of the times with learned and with fixed knots, by method, network and size."""
     rows = []
-    for method in in_order(pairs["method"].unique()):
-        for (network, size), part in pairs[pairs["method"] == method].groupby(["network", "size"]):
-            by_fold = (part["per_epoch"] / part["per_epoch_fixed"]).dropna()
-            ends = [by_fold.median(), by_fold.min(), by_fold.max()] if len(by_fold) else [None] * 3
-            learned, fixed = float(part["seconds"].sum()), float(part["seconds_fixed"].sum())
-            rows.append([method, part["fixed"].iloc[0], network, size, learned, fixed, learned / fixed, *ends])
+    for (method, *names), part in _settings(pairs):
+        by_fold = (part["per_epoch"] / part["per_epoch_fixed"]).dropna()
+        learned, fixed = part["seconds"].sum(), part["seconds_fixed"].sum()
+        ends = [by_fold.median(), by_fold.min(), by_fold.max()]
+        rows.append([method, part["fixed"].iloc[0], *names, learned, fixed, learned / fixed, *ends])
     return ReportTable(
         "learned_to_fixed",
         "Learned to fixed knots",
@@ -242,14 +246,12 @@ def _stacks(frame: pd.DataFrame) -> pd.DataFrame:
     """Return seconds of networks that were trained both alone and in a stack, by name of the backbone and size."""
     scored = frame[frame["score"].notna() & frame["together"].notna()]
     tokens = scored["tokens"].astype(object).where(scored["tokens"].notna(), "").astype(str)
-    work = scored.assign(
-        name=(scored["backbone"] + " " + tokens).str.strip(),
-        seconds=pd.to_numeric(scored["train_seconds"], errors="coerce"),
-        way=scored["together"].astype(bool).map({True: "stacked", False: "alone"}),
-    )
+    work = scored.assign(name=(scored["backbone"] + " " + tokens).str.strip())
     keys = ["dataset", "name", "method", "size", "fold", "seed"]
+    stacked = scored["together"].astype(bool)
     wide = [
-        work[work["way"] == way][[*keys, "seconds"]].rename(columns={"seconds": way}) for way in ("alone", "stacked")
+        work.loc[chosen, [*keys, "train_seconds"]].rename(columns={"train_seconds": way})
+        for way, chosen in (("alone", ~stacked), ("stacked", stacked))
     ]
     both = wide[0].merge(wide[1], on=keys).dropna(subset=["alone", "stacked"])
     grouped = both.groupby(["name", "size"], dropna=False)

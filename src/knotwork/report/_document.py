@@ -215,7 +215,7 @@ def _open_benchmark(part: ReportPart) -> tuple[list[str], Picture | None]:
 
 def _open_grid(part: ReportPart) -> tuple[list[str], Picture | None]:
     for dataset, network in wide_problems(part.summary):
-        for finding in _words.describe_grids(part.summary, [(dataset, network)]):
+        if finding := _words.describe_grid(part.summary, dataset, network):
             picture = _figures.grid_picture(part.summary, dataset, network=network)
             return [f"On {dataset}, {finding.sentences[0]}", *finding.sentences[1:]], picture
     return [], None
@@ -242,7 +242,9 @@ def _summary(main: ReportPart | None, grids: Sequence[ReportPart]) -> Section:
         content.append("No plan compares methods over data sets, so nothing is ranked.")
     else:
         content += _results(main)
-    content += [("findings", _words.describe_grids(part.summary, wide_problems(part.summary))) for part in grids]
+    for part in grids:
+        found = [_words.describe_grid(part.summary, *problem) for problem in wide_problems(part.summary)]
+        content.append(("findings", [finding for finding in found if finding is not None]))
     return Section("", content)
 
 

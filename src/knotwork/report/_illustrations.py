@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import cycle, islice
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from matplotlib.figure import Figure
 from knotwork import basis
 from knotwork._checks import argument_error
 from knotwork.encoders import make_encoder
-from knotwork.report._style import Theme, clean_axes, new_figure, new_panels, theme_of
+from knotwork.report._style import Theme, clean_axes, new_figure, new_panels, panel_title, theme_of
 
 __all__ = [
     "FitPanel",
@@ -63,7 +64,7 @@ def draw_bases(values: Floats, target: Floats, *, name: str, size: int = 7, dark
     for axes, (method, title) in zip(figure.subplots(2, 2).flat, PANELS.items(), strict=True):
         encoder = make_encoder(method, size, dtype=np.float64).fit(values[:, None], target)
         _draw_feature(axes, encoder, values[:, None], feature=0, theme=theme)
-        axes.set_title(f"{method}: {title}", loc="left", fontsize=10, color=theme.ink)
+        panel_title(axes, f"{method}: {title}", theme, size=10)
         axes.set_xlabel(name)
     return figure
 
@@ -91,7 +92,7 @@ def draw_features(encoder: Any, values: npt.ArrayLike, *, names: list[str], dark
     if table.ndim != 2 or table.shape[1] != len(names):
         raise argument_error("values", f"have the shape (n, {len(names)})", table.shape)
     theme = theme_of(dark)
-    figure, panels = new_panels(len(names), (0.0, 0.0), size=(3.4, 2.3), theme=theme)
+    figure, panels = new_panels(len(names), size=(3.4, 2.3), theme=theme)
     for feature, axes in enumerate(panels):
         _draw_feature(axes, encoder, table, feature=feature, theme=theme)
         axes.set_xlabel(names[feature])
@@ -111,9 +112,8 @@ def _draw_feature(axes: Axes, encoder: Any, values: Floats, *, feature: int, the
     axes.stairs(heights, edges, fill=True, color=theme.line, zorder=0, gid="histogram")
     for knot in encoder.knots_[feature]:
         axes.axvline(knot, color=theme.muted, linewidth=0.8, linestyle=(0, (3, 3)), zorder=1, gid="knot")
-    colours = theme.data_colours
-    for index, curve in enumerate(curves.T):
-        axes.plot(grid[:, feature], curve, color=colours[index % len(colours)], linewidth=1.6, gid="function")
+    for colour, curve in zip(cycle(theme.data_colours), curves.T, strict=False):
+        axes.plot(grid[:, feature], curve, color=colour, linewidth=1.6, gid="function")
     axes.set_xlim(low, high)
     axes.set_ylim(min(0.0, 1.05 * float(np.nanmin(curves))), None)
 
@@ -144,7 +144,7 @@ def draw_encoded_value(values: npt.ArrayLike, x: float = 0.58, *, size: int = 6,
     _draw_scalars(grid[0, 0], grid[0, 1], column, x=x, theme=theme)
     for (curves, bars), (family, traits) in zip(grid[1:], basis.FAMILIES.items(), strict=True):
         _draw_family(curves, bars, column, family=family, x=x, size=size, theme=theme)
-        curves.set_title(traits.label, loc="left", fontsize=9.5, color=theme.ink)
+        panel_title(curves, traits.label, theme)
     for axes in grid[:-1, 0]:
         axes.tick_params(labelbottom=False)
     grid[-1, 0].set_xlabel("value, scaled to [0, 1]", fontsize=9)
@@ -159,7 +159,7 @@ def _draw_scalars(axes: Axes, bars: Axes, column: Floats, *, x: float, theme: Th
     axes.axvline(x, color=theme.red, linewidth=1.3, linestyle="--")
     axes.set(xlim=(0, 1), yticks=[])
     axes.spines["left"].set_visible(False)
-    axes.set_title("the data, and one value", loc="left", fontsize=9.5, color=theme.ink)
+    panel_title(axes, "the data, and one value", theme)
     scaled = {"Std": (x - column.mean()) / column.std(), "MinMax": (x - column.min()) / np.ptp(column)}
     clean_axes(bars, theme)
     bars.barh(list(scaled), list(scaled.values()), color=theme.grey, height=0.55)
@@ -168,21 +168,20 @@ def _draw_scalars(axes: Axes, bars: Axes, column: Floats, *, x: float, theme: Th
     for place, value in enumerate(scaled.values()):
         bars.text(max(value, 0) + 0.03, place, f"{value:.2f}", va="center", fontsize=8.5, color=theme.ink)
     bars.set_xlim(min(0, *scaled.values()) - 0.05, max(1.0, *scaled.values()) + 0.3)
-    bars.set_title("one coordinate", loc="left", fontsize=9.5, color=theme.ink)
+    panel_title(bars, "one coordinate", theme)
 
 
 def _draw_family(axes: Axes, bars: Axes, column: Floats, *, family: str, x: float, size: int, theme: Theme) -> None:
     """Draw the functions of one family with the value marked, and its coordinates."""
     degree = 3
-    n_knots = size - basis.FAMILIES[family].smallest_size(degree)
-    knots = np.linspace(0, 1, n_knots + 2)[1:-1]
+    knots = np.linspace(0, 1, size - basis.FAMILIES[family].smallest_size(degree) + 2)[1:-1]
     grid = np.linspace(0, 1, 601)
     curves, marked = (basis.evaluate(family, at, knots, degree=degree) for at in (grid, np.array([x])))
     clean_axes(axes, theme)
     for knot in knots:
         axes.axvline(knot, color=theme.line, linewidth=0.9, zorder=0)
     colours = [theme.blue, theme.orange, theme.green, theme.pink, theme.grey, theme.ink]
-    shades = [colours[index % len(colours)] for index in range(size)]
+    shades = list(islice(cycle(colours), size))
     for curve, colour in zip(curves.T, shades, strict=True):
         axes.plot(grid, curve, color=colour, linewidth=1.5, gid="function")
     axes.axvline(x, color=theme.red, linewidth=1.3, linestyle="--")
@@ -254,12 +253,10 @@ def draw_fits(panels: Sequence[FitPanel], *, edges: npt.ArrayLike = (), dark: bo
     dark : bool, default=False
         Whether to draw for a dark background.
     """
-    if not panels or len({len(panel.fits) for panel in panels}) != 1:
-        raise argument_error(
-            "panels", "hold problems with the same number of fits", [len(panel.fits) for panel in panels]
-        )
-    theme = theme_of(dark)
-    n_columns = len(panels[0].fits)
+    n_fits = [len(panel.fits) for panel in panels]
+    if len(set(n_fits)) != 1:
+        raise argument_error("panels", "hold problems with the same number of fits", n_fits)
+    theme, n_columns = theme_of(dark), n_fits[0]
     figure = new_figure(4.6 * n_columns, 0.2 + 2.8 * len(panels), theme)
     grid = figure.subplots(len(panels), n_columns, sharex=True, sharey="row", squeeze=False)
     colours = [theme.green, theme.blue, theme.orange, theme.pink]
@@ -271,12 +268,7 @@ def draw_fits(panels: Sequence[FitPanel], *, edges: npt.ArrayLike = (), dark: bo
             axes.plot(panel.x, panel.y, ".", color=theme.muted, markersize=2, alpha=0.25, rasterized=True, zorder=1)
             axes.plot(panel.grid, panel.truth, color=theme.ink, linewidth=1.2, linestyle="--", zorder=2, label="truth")
             axes.plot(panel.grid, fit.curve, color=colour, linewidth=2, zorder=3, label=fit.name, gid="fit")
-            axes.set_title(
-                f"{panel.title}: {fit.name}" + (f", {fit.note}" if fit.note else ""),
-                fontsize=9.5,
-                loc="left",
-                color=theme.ink,
-            )
+            panel_title(axes, f"{panel.title}: {fit.name}" + (f", {fit.note}" if fit.note else ""), theme)
         row[0].set_ylabel(panel.ylabel, fontsize=9)
     for axes in grid[-1]:
         axes.set_xlabel("x", fontsize=9)

@@ -4,10 +4,11 @@ import io
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache
 from html import escape, unescape
+from operator import methodcaller
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -183,7 +184,7 @@ class ReportFiles:
         for folder in {path.parent for path in self._contents}:
             folder.mkdir(exist_ok=True)
         contents = {**self._contents, page: text.encode()}
-        write_together({path: partial(_write_bytes, content) for path, content in contents.items()})
+        write_together({path: methodcaller("write", content) for path, content in contents.items()})
 
     def table(self, table: ReportTable) -> ReportTable:
         """Add a table as Markdown, LaTeX and CSV."""
@@ -254,12 +255,8 @@ def save_figure(figure: Figure, path: Path) -> Path:
     path = Path(path)
     text, dark = svg_text(figure), path.with_stem(f"{path.stem}_dark")
     contents = {path: text, dark: dark_svg(text)}
-    write_together({file: partial(_write_bytes, content.encode()) for file, content in contents.items()})
+    write_together({file: methodcaller("write", content.encode()) for file, content in contents.items()})
     return dark
-
-
-def _write_bytes(content: bytes, file: BinaryIO) -> None:
-    file.write(content)
 
 
 def _pdf(figure: Figure) -> bytes:

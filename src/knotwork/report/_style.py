@@ -298,5 +298,6 @@ def natural_width(text: str) -> float:
 
 
 def recoloured(text: str, colours: Mapping[str, str]) -> str:
+    """Return an SVG with colours replaced."""
     lower = {old.lower(): new for old, new in colours.items()}
     return re.sub(r"#[0-9a-fA-F]{6}\b", lambda colour: lower.get(colour[0].lower(), colour[0]), text)

@@ -11,7 +11,7 @@ import pandas as pd
 from sklearn.metrics import roc_auc_score
 
 from knotwork.datasets import SYNTHETIC, illustration_curve, illustration_probability, load_dataset
-from knotwork.report._aggregate import SCORES, in_order
+from knotwork.report._aggregate import SCORES, in_order, of_size
 from knotwork.report._figures import LearningCurve, draw_knot_trajectories, draw_learning_curves
 from knotwork.report._illustrations import FitPanel, FittedCurve, draw_fits, draw_scatter
 from knotwork.report._page import Picture
@@ -74,17 +74,16 @@ def learning_picture(frame: pd.DataFrame, histories: pd.DataFrame, task: str) ->
         return None
     smallest = kept["size"].min()
     kept = kept[kept["size"].isna() | (kept["size"] == smallest)]
-    problems = kept.groupby(["dataset", "network", "fold", "seed"])["method"].nunique()
-    dataset, network, fold, seed = problems.index[int(np.argmax(problems.to_numpy()))]
-    chosen = kept[(kept["dataset"] == dataset) & (kept["network"] == network)]
-    chosen = chosen[(chosen["fold"] == fold) & (chosen["seed"] == seed)].drop_duplicates("method").set_index("method")
+    problems = kept.groupby(["dataset", "network", "fold", "seed"])
+    problem = problems["method"].nunique().idxmax()
+    dataset, network, fold, _ = problem
+    chosen = problems.get_group(problem).drop_duplicates("method").set_index("method")
     curves = []
     for method in in_order(chosen.index):
         rows = histories[histories["key"] == chosen.loc[method, "key"]].sort_values("epoch")
         loss, score = rows[["loss", "score"]].to_numpy(dtype=float).T
         curves.append(LearningCurve(method, loss, score))
-    size = "" if np.isnan(smallest) else f", size {smallest:.0f}"
-    place = f"{dataset}, {network}{size}, fold {fold}"
+    place = f"{dataset}, {network}{of_size(smallest)}, fold {fold}"
     stops = ", ".join(f"{curve.method} {curve.best} of {len(curve.score)}" for curve in curves)
     return draw_learning_curves(curves, ylabel="validation score (lower is better)").picture(
         f"learning_{task}",
@@ -196,14 +195,10 @@ def fit_picture(frame: pd.DataFrame, curves: pd.DataFrame) -> Picture | None:
 
 
 def noiseless_scores(task: str, truth: Floats, fit: Floats) -> dict[str, float]:
-    """Return the scores of a fitted curve against the true one, on a grid of equally likely values.
+    """Return the scores of a fitted curve against the true one, of shape (n_grid,), on a grid of equally likely values.
 
-    Parameters
-    ----------
-    task : {"regression", "classification"}
-        For regression NRMSE, by the standard deviation of the truth; for two classes AUC and Brier score.
-    truth, fit : ndarray of shape (n_grid,)
-        Targets without noise, or probabilities of the second class.
+    For regression, curves are targets without noise, and the score is NRMSE, by the standard deviation of the truth.
+    For two classes they are probabilities of the second one, and the scores are AUC and Brier score.
 
     Notes
     -----
@@ -218,11 +213,9 @@ def noiseless_scores(task: str, truth: Floats, fit: Floats) -> dict[str, float]:
     if task == "regression":
         return {"NRMSE": float(np.sqrt(np.mean((fit - truth) ** 2)) / np.std(truth))}
     classes, weights = np.repeat([1, 0], len(truth)), np.concatenate([truth, 1 - truth])
+    auc = float(roc_auc_score(classes, np.tile(fit, 2), sample_weight=weights))
     brier = float(np.mean(truth * (1 - fit) ** 2 + (1 - truth) * fit**2))
-    return {
-        "AUC": float(roc_auc_score(classes, np.tile(fit, 2), sample_weight=weights)),
-        "Brier score": round(brier, 12),
-    }
+    return {"AUC": auc, "Brier score": round(brier, 12)}
 
 
 def scatter_picture(frame: pd.DataFrame) -> Picture | None:

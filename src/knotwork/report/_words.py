@@ -1,13 +1,13 @@
 """Results, gaps, failures and sources of records in sentences; every number is computed from the records."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from knotwork.datasets import DATASETS
-from knotwork.report._aggregate import LEVEL, SCORES, RankTable
+from knotwork.report._aggregate import LEVEL, SCORES, TASKS, RankTable, of_size
 from knotwork.report._tables import ReportTable, cell_rows, format_number, format_span
 from knotwork.stats import problem_correlation
 from knotwork.study import PROVENANCE
@@ -19,7 +19,7 @@ __all__ = [
     "describe_best",
     "describe_dependence",
     "describe_gaps",
-    "describe_grids",
+    "describe_grid",
     "describe_ranks",
     "describe_records",
     "describe_seeds",
@@ -31,6 +31,9 @@ __all__ = [
 
 _MOST_LISTED = 20
 """Maximum number of runs, sources or seeds in a list; the rest is counted."""
+
+_MOST_GROUPED = 5
+"""Maximum number of problems, methods or groups of problems in a sentence on what is not ranked."""
 
 _MOST_CHARACTERS = 4000
 """Maximum length of the traceback of a failure; the end, with the message, is kept."""
@@ -57,6 +60,11 @@ def enumerate_words(items: Sequence[str]) -> str:
     return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
 
 
+def _shortened(items: Sequence[str], most: int) -> list[str]:
+    """Return at most `most` items, followed by the number of the others."""
+    return [*items[:most], *([f"{len(items) - most} more"] if len(items) > most else [])]
+
+
 def describe_best(records: pd.DataFrame, reference: str = "Std") -> list[str]:
     """Return sentences on how much less error the best method of each data set has than a reference, by gain.
 
@@ -65,18 +73,18 @@ def describe_best(records: pd.DataFrame, reference: str = "Std") -> list[str]:
     lines: list[tuple[float, str]] = []
     for task, score in SCORES.items():
         for dataset, part in records[records["task"] == task].groupby("dataset", sort=False):
-            means = part.groupby("method")[score.column].mean().dropna().to_dict()
+            means = part.groupby("method")[score.column].mean().dropna()
             if reference not in means:
                 continue
-            best = (min if score.lower_is_better else max)(means, key=lambda name: means[name])
-            scores = {name: format_number(means[name], 3) for name in (best, reference)}
-            if best == reference:
-                lines.append((0.0, f"{reference} is best on {dataset}: {score.label} {scores[best]}."))
-                continue
-            errors = {name: means[name] if score.lower_is_better else 1.0 - means[name] for name in scores}
-            gain = 1.0 - errors[best] / max(errors[reference], 1e-300)
+            best = means.idxmin() if score.lower_is_better else means.idxmax()
+            low, high = (format_number(means[name], 3) for name in (best, reference))
+            error, base = score.errors(means[[best, reference]].to_numpy())
+            gain = 1.0 - error / max(base, 1e-300)
             text = f"{best} has {gain:.0%} less error than {reference} on {dataset}".replace("%", " %")
-            lines.append((gain, f"{text}: {score.label} {scores[best]} and {scores[reference]}."))
+            text = f"{text}: {score.label} {low} and {high}."
+            if best == reference:
+                gain, text = 0.0, f"{reference} is best on {dataset}: {score.label} {low}."
+            lines.append((gain, text))
     return [line for _, line in sorted(lines, key=lambda pair: -pair[0])]
 
 
@@ -217,14 +225,13 @@ def describe_records(frame: pd.DataFrame) -> list[tuple[str, str]]:
     """Return the numbers of networks, failures, data sets, backbones and methods, and the time, with their labels."""
     failed = int((frame["status"] != "ok").sum())
     unscored = int((frame["score"].isna() & (frame["status"] == "ok")).sum())
-    seconds = pd.to_numeric(frame["train_seconds"], errors="coerce").sum()
     numbers = [
         (f"{len(frame):,}", "networks"),
         (f"{failed:,}", "failed"),
         (f"{frame['dataset'].nunique():,}", "data sets"),
         (f"{len(frame[['backbone', 'tokens']].drop_duplicates()):,}", "backbones"),
         (f"{frame['method'].nunique():,}", "methods"),
-        (_duration(float(seconds)), "of training"),
+        (_duration(frame["train_seconds"].sum()), "of training"),
     ]
     return [*numbers, (f"{unscored:,}", "without a finite score")] if unscored else numbers
 
@@ -237,11 +244,7 @@ def _duration(seconds: float) -> str:
 
 def describe_gaps(tables: Sequence[RankTable], frame: pd.DataFrame) -> list[str]:
     """Return sentences on results that cannot be computed, and on methods and problems that are not ranked."""
-    sentences = [
-        f"There are no records of {task}."
-        for task in ("regression", "classification")
-        if task not in set(frame["task"])
-    ]
+    sentences = [f"There are no records of {task}." for task in TASKS if task not in set(frame["task"])]
     reasons: dict[tuple[str, str], list[RankTable]] = {}
     for table in tables:
         if table.why_not:
@@ -253,63 +256,49 @@ def describe_gaps(tables: Sequence[RankTable], frame: pd.DataFrame) -> list[str]
     for table in tables:
         if table.absent:
             verb = "is" if len(table.absent) == 1 else "are"
-            sentences.append(
-                f"{table.label}: {enumerate_words(table.absent)} {verb} not ranked, with complete scores "
-                "in less than half of the problems."
-            )
+            few = "not ranked, with complete scores in less than half of the problems"
+            sentences.append(f"{table.label}: {enumerate_words(table.absent)} {verb} {few}.")
         if table.left_out:
             problems = _count(len(table.left_out), "problem")
             sentences.append(f"{table.label}: {problems} left out of the ranks, incomplete: {_left_out(table)}.")
     return sentences
 
 
-def _left_out(table: RankTable, most: int = 5) -> str:
-    """Describe the problems that are not ranked, grouped by their missing methods, at most `most` of each."""
+def _left_out(table: RankTable) -> str:
+    """Describe the problems that are not ranked, grouped by their missing methods."""
     alike: dict[tuple[str, ...], list[str]] = {}
     for (dataset, network), lacked in table.left_out.items():
         alike.setdefault(tuple(lacked), []).append(f"{dataset} with {network}")
-    sentences = []
+    groups = []
     for methods, problems in alike.items():
-        more = [] if len(problems) <= most else [f"{len(problems) - most} more"]
-        lacking = enumerate_words(list(methods)) if len(methods) <= most else f"{len(methods)} methods"
-        sentences.append(f"{enumerate_words([*problems[:most], *more])} (without {lacking})")
-    return "; ".join(sentences[:most]) + (f"; and {len(sentences) - most} more" if len(sentences) > most else "")
+        lacking = enumerate_words(methods) if len(methods) <= _MOST_GROUPED else f"{len(methods)} methods"
+        groups.append(f"{enumerate_words(_shortened(problems, _MOST_GROUPED))} (without {lacking})")
+    more = f"; and {len(groups) - _MOST_GROUPED} more" if len(groups) > _MOST_GROUPED else ""
+    return "; ".join(groups[:_MOST_GROUPED]) + more
 
 
-def describe_grids(summary: pd.DataFrame, problems: Sequence[tuple[str, str]]) -> list[Finding]:
-    """Describe data sets with many sizes: the best mean score, and the scores of methods without a size."""
-    findings = []
-    for dataset, network in problems:
-        part = summary[(summary["dataset"] == dataset) & (summary["network"] == network) & summary["complete"]]
-        if not len(part):
-            continue
-        metric = SCORES[str(part["task"].iloc[0])]
-        ordered = part.sort_values("mean", ascending=metric.lower_is_better, kind="stable")
-        best = ordered.iloc[0]
-        sentences = [
-            f"{_configuration(best)} has the best mean {metric.label} of {len(part)} methods and sizes, "
-            f"{_score(best)} over {_count(int(best['n']), 'run')}."
-        ]
-        unsized = ordered[ordered["size"].isna() & (ordered["method"] != best["method"])]
-        if len(unsized):
-            sentences.append(
-                "Without a size: "
-                + enumerate_words([f"{row['method']} {_score(row)}" for _, row in unsized.iterrows()])
-                + "."
-            )
-        sentences.append(
-            "One data set allows no test between methods: differences within the standard deviations mean little."
-        )
-        findings.append(Finding(f"{dataset}, {network}, by size", sentences, f"best by mean: {_configuration(best)}"))
-    return findings
-
-
-def _configuration(row: "pd.Series[Any]") -> str:
-    return str(row["method"]) + ("" if pd.isna(row["size"]) else f" at size {row['size']:.0f}")
-
-
-def _score(row: "pd.Series[Any]") -> str:
-    return format_number(float(row["mean"])) + ("" if pd.isna(row["sd"]) else f" ± {format_number(float(row['sd']))}")
+def describe_grid(summary: pd.DataFrame, dataset: str, network: str) -> Finding | None:
+    """Describe a data set with many sizes: the best mean score, and the scores of methods without a size."""
+    part = summary[(summary["dataset"] == dataset) & (summary["network"] == network) & summary["complete"]]
+    if not len(part):
+        return None
+    metric = SCORES[str(part["task"].iloc[0])]
+    ordered = part.sort_values("mean", ascending=metric.lower_is_better, kind="stable")
+    shown = [
+        format_number(mean) + ("" if pd.isna(sd) else f" ± {format_number(sd)}")
+        for mean, sd in zip(ordered["mean"], ordered["sd"], strict=True)
+    ]
+    first = ordered.iloc[0]
+    best = first["method"] + ("" if pd.isna(first["size"]) else f" at size {first['size']:.0f}")
+    runs = _count(int(first["n"]), "run")
+    sentences = [f"{best} has the best mean {metric.label} of {len(part)} methods and sizes, {shown[0]} over {runs}."]
+    is_other = ordered["size"].isna() & (ordered["method"] != first["method"])
+    unsized = [f"{ordered['method'].iloc[i]} {shown[i]}" for i in np.flatnonzero(is_other)]
+    sentences += [f"Without a size: {enumerate_words(unsized)}."] if unsized else []
+    sentences.append(
+        "One data set allows no test between methods: differences within the standard deviations mean little."
+    )
+    return Finding(f"{dataset}, {network}, by size", sentences, f"best by mean: {best}")
 
 
 @dataclass(frozen=True)
@@ -332,10 +321,9 @@ def list_sources(frame: pd.DataFrame) -> list[tuple[str, str]]:
         recorded = frame[column] if column in frame else pd.Series(index=frame.index, dtype=object)
         counts = recorded.astype(object).where(recorded.notna(), "not recorded").astype(str).value_counts()
         shown = [f"{value} ({count:,} networks)" for value, count in counts.items()]
-        rest = [f"{len(shown) - _MOST_LISTED} more"] if len(shown) > _MOST_LISTED else []
         name = column.removesuffix("_version").replace("_", " ").replace("scikit learn", "scikit-learn")
         only_missing = list(counts.index) == ["not recorded"]
-        sources.append((name, "not recorded" if only_missing else "; ".join([*shown[:_MOST_LISTED], *rest])))
+        sources.append((name, "not recorded" if only_missing else "; ".join(_shortened(shown, _MOST_LISTED))))
     seeds = sorted({str(seed) for seed in frame["seed"].dropna()}, key=lambda seed: (len(seed), seed))
     more = f" and {len(seeds) - _MOST_LISTED} more" if len(seeds) > _MOST_LISTED else ""
     return [*sources, ("random seeds", ", ".join(seeds[:_MOST_LISTED]) + more if seeds else "not recorded")]
@@ -357,21 +345,18 @@ def checksum_table(frame: pd.DataFrame) -> ReportTable:
 
 def list_failures(frame: pd.DataFrame) -> list[Failure]:
     """Return the failures, grouped by the last line of the error, the most frequent first."""
-    failed = frame[frame["status"] != "ok"].copy()
-    failed["error"] = failed["error"].astype(object).where(failed["error"].notna(), "no error was recorded").astype(str)
-    failed["reason"] = [
-        text.strip().splitlines()[-1] if text.strip() else "no error was recorded" for text in failed["error"]
-    ]
+    failed = frame[frame["status"] != "ok"]
+    errors = failed["error"].astype(object).where(failed["error"].notna(), "").astype(str)
+    errors = errors.where(errors.str.strip() != "", "no error was recorded")
     failures = []
-    for reason, part in failed.groupby("reason", sort=False):
-        runs = [_named(row) for row in part.head(_MOST_LISTED).to_dict("records")]
-        details = part["error"].iloc[0]
+    reasons = errors.map(lambda text: text.strip().splitlines()[-1])
+    for reason, part in failed.groupby(reasons, sort=False):
+        runs = [
+            f"{row['dataset']}, {row['network']}, {row['method']}{of_size(row['size'])}, fold {row['fold']}"
+            for row in part.head(_MOST_LISTED).to_dict("records")
+        ]
+        details = errors[part.index[0]]
         if len(details) > _MOST_CHARACTERS:
             details = f"… {len(details) - _MOST_CHARACTERS:,} characters left out …\n{details[-_MOST_CHARACTERS:]}"
         failures.append(Failure(str(reason), len(part), runs, details))
     return sorted(failures, key=lambda failure: -failure.count)
-
-
-def _named(row: Mapping[Any, Any]) -> str:
-    size = "" if pd.isna(row["size"]) else f", size {row['size']:.0f}"
-    return f"{row['dataset']}, {row['network']}, {row['method']}{size}, fold {row['fold']}"

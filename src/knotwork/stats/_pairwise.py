@@ -118,13 +118,6 @@ def _check_place(value: int, name: str, n_methods: int) -> int:
     return value
 
 
-def _sidak(p_values: Floats) -> Floats:
-    """Return p-values after Sidak's correction, ``1 - (1 - p) ** n``, accurate for small ones."""
-    with np.errstate(divide="ignore"):
-        adjusted: Floats = -np.expm1(len(p_values) * np.log1p(-p_values))
-    return adjusted
-
-
 def holm(p_values: npt.ArrayLike) -> Floats:
     """Correct the p-values of several tests by Holm's procedure, which controls their family-wise error rate.
 
@@ -287,7 +280,8 @@ def compare_folds(
     adjusted, single = np.ones(n_methods), level
     if check_bool(simultaneous, "simultaneous"):
         single = level ** (1 / (n_methods - 1))
-        adjusted[others] = _sidak(p[others])
+        with np.errstate(divide="ignore"):  # Sidak's 1 - (1 - p) ** c, accurate for small p
+            adjusted[others] = -np.expm1((n_methods - 1) * np.log1p(-p[others]))
     else:
         adjusted[others] = holm(p[others])
     half = error * student.ppf((1 + single) / 2, n_folds - 1)

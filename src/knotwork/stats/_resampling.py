@@ -114,8 +114,7 @@ def bootstrap_ranks(
         raise argument_error("groups", "have at least 2 different entries", names)
     sums, sizes = np.zeros((n, table.shape[1])), np.bincount(codes)
     np.add.at(sums, codes, table)
-    n_resamples, generator = check_int(n_resamples, "n_resamples", 1), _generator(seed)
-    draws = (generator.multinomial(n, np.full(n, 1 / n), size=size) for size in _chunks(n_resamples, n))
+    draws = (rng.multinomial(n, np.full(n, 1 / n), size=size) for rng, size in _chunks(n_resamples, n, seed))
     means = np.concatenate([(counts @ sums) / (counts @ sizes)[:, None] for counts in draws])
     low, high = _ends(means, level)
     return RankIntervals(table.mean(axis=0), low, high, level)
@@ -150,11 +149,10 @@ def spearman(
     >>> spearman([1, 2, 3, 4], [10, 20, 30, 40]).rho
     1.0
     """
-    pairs = np.stack(_read_pairs(a, b))
+    pairs = _read_pairs(a, b)
     level = check_fraction(level, "level")
     n = pairs.shape[1]
-    n_resamples, generator = check_int(n_resamples, "n_resamples", 1), _generator(seed)
-    draws = (generator.integers(0, n, size=(size, n)) for size in _chunks(n_resamples, n))
+    draws = (rng.integers(0, n, size=(size, n)) for rng, size in _chunks(n_resamples, n, seed))
     drawn = np.concatenate([_rank_correlations(pairs[:, chosen]) for chosen in draws])
     defined = drawn[~np.isnan(drawn)]
     if defined.size == 0:
@@ -164,14 +162,14 @@ def spearman(
     return CorrelationInterval(float(rho), float(low), float(high), level, n, int(drawn.size - defined.size))
 
 
-def _read_pairs(a: npt.ArrayLike, b: npt.ArrayLike) -> tuple[Floats, Floats]:
-    first, second = read_numbers(a, "a", min_size=3), read_numbers(b, "b", min_size=3)
-    if len(first) != len(second):
-        raise argument_error("b", f"have as many values as a, {len(first)}", second.tolist())
-    for values, name in ((first, "a"), (second, "b")):
+def _read_pairs(a: npt.ArrayLike, b: npt.ArrayLike) -> Floats:
+    pairs = {name: read_numbers(values, name, min_size=3) for name, values in (("a", a), ("b", b))}
+    if len(pairs["a"]) != len(pairs["b"]):
+        raise argument_error("b", f"have as many values as a, {len(pairs['a'])}", pairs["b"].tolist())
+    for name, values in pairs.items():
         if np.ptp(values) == 0:
             raise argument_error(name, "have at least two different values", values.tolist())
-    return first, second
+    return np.stack(list(pairs.values()))
 
 
 def _rank_correlations(pairs: Floats) -> Floats:
@@ -189,12 +187,9 @@ def _ends(values: Floats, level: float) -> tuple[Floats, Floats]:
     return low, high
 
 
-def _chunks(n_resamples: int, n: int) -> Iterator[int]:
-    """Yield numbers of resamples that add up to `n_resamples`; each part has a bounded number of draws."""
+def _chunks(n_resamples: int, n: int, seed: int) -> Iterator[tuple[np.random.Generator, int]]:
+    """Yield the generator and numbers of resamples that add up to `n_resamples`, with a bounded number of draws."""
+    generator = np.random.default_rng(check_int(seed, "seed", 0))
     most = max(1, _MAX_DRAWS // n)
-    for start in range(0, n_resamples, most):
-        yield min(most, n_resamples - start)
-
-
-def _generator(seed: int) -> np.random.Generator:
-    return np.random.default_rng(check_int(seed, "seed", 0))
+    for start in range(0, check_int(n_resamples, "n_resamples", 1), most):
+        yield generator, min(most, n_resamples - start)
