@@ -76,7 +76,7 @@ def describe_best(records: pd.DataFrame, reference: str = "Std") -> list[str]:
             means = part.groupby("method")[score.column].mean().dropna()
             if reference not in means:
                 continue
-            best = means.idxmin() if score.lower_is_better else means.idxmax()
+            best = str(means.idxmin() if score.lower_is_better else means.idxmax())
             low, high = (format_number(means[name], 3) for name in (best, reference))
             error, base = score.errors(means[[best, reference]].to_numpy())
             gain = 1.0 - error / max(base, 1e-300)
