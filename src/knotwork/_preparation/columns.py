@@ -28,7 +28,7 @@ from knotwork.errors import ColumnError, ColumnTypeError, ColumnWarning
 
 __all__ = [
     "DATES", "LARGEST", "SAVED_COLUMNS", "CodedTable", "Columns", "Notice", "NoticeCode", "ReadTable", "Role", "Span",
-    "TableColumn", "Whole", "column_label", "open_columns",
+    "TableColumn", "Whole", "column_label", "known_codes", "open_columns",
 ]  # fmt: skip
 
 Names: TypeAlias = tuple[str, ...] | None
@@ -190,7 +190,10 @@ class Columns(tuple[TableColumn, ...]):
         reasons = [None if place in chosen else reason_to_ignore(each, n_whole) for place, each in enumerate(learned)]
         made = [each.column for each in learned]
         if not all(reasons):  # nothing else would be left
-            made = [column.ignored(why) if why else column for column, why in zip(made, reasons, strict=True)]
+            made = [
+                TableColumn(Role.IGNORED, column.kind, column.name, notices=(why,)) if why else column
+                for column, why in zip(made, reasons, strict=True)
+            ]
         values = [(column.role, each.values) for column, each in zip(made, learned, strict=True)]
         numbers = [part for role, part in values if role in (Role.NUMERICAL, Role.DATE)]
         codes = [part[:, None] for role, part in values if role == Role.CATEGORICAL]
@@ -419,14 +422,12 @@ class ReadTable(NamedTuple):
         table, columns = self.table.take(rows), list(self.columns)
         coded = [place for place, column in enumerate(columns) if column.role == Role.CATEGORICAL]
         for place, codes in zip(coded, table.codes.T, strict=True):
-            labels = columns[place].categories
-            seen = np.flatnonzero(np.bincount(codes, minlength=len(labels) + 1)[1:])
-            if 0 < len(seen) < len(labels):
-                numbers = np.zeros(len(labels) + 1, dtype=np.int64)
-                numbers[seen + 1] = np.arange(1, len(seen) + 1)
-                codes[:] = numbers[codes]
-                columns[place] = replace(columns[place], categories=tuple(labels[code] for code in seen.tolist()))
-        return ReadTable(Columns(columns), table)
+            labels = [
+                columns[place].categories[code - 1] for code in np.flatnonzero(np.bincount(codes)).tolist() if code
+            ]
+            if labels:
+                columns[place] = replace(columns[place], categories=tuple(labels))
+        return ReadTable(Columns(columns), table._replace(codes=known_codes(table.codes, slice(None))))
 
     def select(self, places: Sequence[int]) -> "ReadTable":
         """Return some columns."""
@@ -436,6 +437,17 @@ class ReadTable(NamedTuple):
         codes = [self.table.values(span) for span in spans if span.field == "codes"]
         table = CodedTable.from_columns(numbers, codes, self.table.n_rows)
         return ReadTable(Columns(self.columns[place] for place in places), table)
+
+
+def known_codes(codes: npt.NDArray[np.int64], rows: Any) -> npt.NDArray[np.int64]:
+    """Return codes that count from 1 the categories that some rows have; what they do not have is 0."""
+    out = np.zeros_like(codes)
+    for place, column in enumerate(codes.T):
+        numbers = np.zeros(column.max(initial=0) + 1, dtype=np.int64)
+        seen = np.flatnonzero(np.bincount(column[rows])[1:]) + 1
+        numbers[seen] = np.arange(1, len(seen) + 1)
+        out[:, place] = numbers[column]
+    return out
 
 
 def open_columns(X: Any) -> tuple[Names, list[Any]]:

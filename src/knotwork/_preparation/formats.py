@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
@@ -178,17 +179,11 @@ def _amount(text: str) -> re.Match[str] | None:
 
 def _infer_number(texts: Sequence[str]) -> NumberFormat | None:
     """Return the format of numbers that fits most texts."""
-    units: dict[str, int] = {}
-    for text in texts:
-        if CODE.fullmatch(text):
-            return None
-        match = _amount(text)
-        if match is not None:
-            unit = match["after"] or match["before"] or ""
-            units[unit] = units.get(unit, 0) + 1
-    if not units:
+    matches = [match for text in texts if (match := _amount(text)) is not None]
+    if not matches or any(map(CODE.fullmatch, texts)):
         return None
-    unit = max((each for each in units if each), key=units.__getitem__, default="")
+    units = Counter(unit for match in matches if (unit := match["after"] or match["before"]))
+    unit = max(units, key=units.__getitem__, default="")
     formats = [NumberFormat(decimal, group, unit) for decimal, group in SEPARATORS]
     return _best(formats, texts)
 

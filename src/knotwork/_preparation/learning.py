@@ -98,7 +98,8 @@ class Learned:
         every = same_kind(labels, self.cells.kind)
         if self.column.role != Role.CATEGORICAL or not every:
             return self
-        return replace(self, column=self.column.with_labels(every), has_all_labels=True)
+        categories = tuple(sorted({*every, *self.column.categories}))
+        return replace(self, column=replace(self.column, categories=categories), has_all_labels=True)
 
 
 def learn_column(values: Any, name: str | None, label: str, *, is_chosen: bool, dates: str) -> Learned:

@@ -13,6 +13,7 @@ from sklearn.model_selection import KFold, StratifiedKFold, train_test_split
 
 from knotwork._checks import argument_error, check_choice
 from knotwork._cores import usable_cores
+from knotwork._preparation.columns import known_codes
 from knotwork.basis import FittedColumn, FloatArray
 from knotwork.encoders import Encoder, Encoding, SplineEncoder, rank_pairs
 from knotwork.knots import (
@@ -227,7 +228,7 @@ class PreparedTable:
         moved = []
         for split, in_fold in zip(splits, in_training, strict=True):
             seen = (in_any if split.known is None else in_fold)[indicated]
-            codes = table.codes if split.known is None else _known_codes(table.codes, split.known)
+            codes = table.codes if split.known is None else known_codes(table.codes, split.known)
             codes = add_indicators(np.where(seen, table.numbers[:, indicated], 0.0), codes, range(len(indicated)))
             place = next((place for place, known in enumerate(codings) if np.array_equal(codes, known)), len(codings))
             if place == len(codings):
@@ -341,18 +342,6 @@ def add_indicators(numbers: FloatArray, codes: IntArray, indicated: Sequence[int
     """Return codes with an indicator of missing values behind them for each indicated numerical column."""
     missing = np.isnan(numbers[:, list(indicated)])
     return np.concatenate([codes, np.where(missing, *FLAGS).astype(np.int64)], axis=1)
-
-
-def _known_codes(codes: IntArray, rows: IntArray) -> IntArray:
-    """Return codes that count from 1 the categories that some rows have; what they do not have is 0."""
-    out = np.zeros_like(codes)
-    for column, values in enumerate(codes.T):
-        seen = np.unique(values[rows])
-        seen = seen[seen > 0]
-        numbers = np.zeros(values.max() + 1, dtype=np.int64)
-        numbers[seen] = np.arange(1, len(seen) + 1)
-        out[:, column] = numbers[values]
-    return out
 
 
 @final

@@ -1,8 +1,8 @@
 """One column of a user's table as it was learned: its role, its categories or format, and notices about it."""
 
 import math
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Collection
+from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
 
@@ -137,14 +137,6 @@ class TableColumn:
     def inferred(self) -> str:
         """What else was inferred, as one text; empty if there is nothing."""
         return " ".join(str(notice) for notice in self.notices if not notice.is_warning)
-
-    def with_labels(self, labels: Iterable[Label]) -> "TableColumn":
-        """Return the column with further categories."""
-        return replace(self, categories=tuple(sorted({*labels, *self.categories})))
-
-    def ignored(self, reason: Notice) -> "TableColumn":
-        """Return the column as one that networks do not see."""
-        return TableColumn(Role.IGNORED, self.kind, self.name, notices=(reason,))
 
 
 SAVED_COLUMNS: dict[str, type] = {

@@ -191,12 +191,12 @@ def _arrow_table(path: Path) -> tuple[Any, Any]:
         raise ValueError("It does not begin as an Arrow file.")
     reader = pa.ipc.open_file(pa.py_buffer(data))
     end = len(data) - TAIL - _unpack(data, "<i", len(data) - TAIL)
-    footer = _Flat.root(data[end:-TAIL])
-    blocks = sorted([*footer.structs(2, BLOCK), *footer.structs(3, BLOCK)])
+    footer = _target(data, end)
+    blocks = sorted(block for field in (2, 3) for block in _records(data, footer, field, BLOCK))
     _check_blocks(blocks, end, len(data))
     n_bytes = 0
     for offset, n_metadata, _ in blocks:
-        n_bytes += _declared_size(data, offset, n_metadata)
+        n_bytes += _declared_size(data, offset, offset + n_metadata)
         check_expansion(n_bytes, path, smallest=SMALLEST_LIMIT)
     return reader.read_all(), reader.schema
 
@@ -209,75 +209,54 @@ def _check_blocks(blocks: list[tuple[int, ...]], end: int, n_bytes: int) -> None
         raise ValueError("The list of its parts is damaged.")
 
 
-def _declared_size(data: bytes, offset: int, n_metadata: int) -> int:
-    """Return the bytes that a message needs in memory."""
-    start = offset + (8 if data[offset : offset + 4] == b"\xff\xff\xff\xff" else 4)
-    message = _Flat.root(data[start : offset + n_metadata])
-    batch = message.table(2)
-    if message.number(1, "<B") == DICTIONARY_BATCH:
-        batch = batch.table(1)
-    size = max(batch.number(0, "<q"), sum(node[0] for node in batch.structs(1, "<qq"))) * BYTES_PER_VALUE
-    if batch.has(3):  # compressed: each buffer begins with its size
-        for place, length in batch.structs(2, "<qq"):
+def _declared_size(data: bytes, offset: int, body: int) -> int:
+    """Return the bytes that a message needs in memory, whose body begins at `body`."""
+    message = _target(data, offset + (8 if data[offset : offset + 4] == b"\xff\xff\xff\xff" else 4))
+    kind, header = _field(data, message, 1), _field(data, message, 2)
+    batch = _target(data, header)
+    if kind and data[kind] == DICTIONARY_BATCH:
+        batch = _target(data, _field(data, batch, 1))
+    length = _field(data, batch, 0)
+    n_rows = [_unpack(data, "<q", length) if length else 0, sum(node[0] for node in _records(data, batch, 1, "<qq"))]
+    size = max(n_rows) * BYTES_PER_VALUE
+    if _field(data, batch, 3):  # compressed: each buffer begins with its size
+        for place, length in _records(data, batch, 2, "<qq"):
             if length >= 8:
-                size += max(_unpack(data, "<q", offset + n_metadata + place), 0)
+                size += max(_unpack(data, "<q", body + place), 0)
     return size
 
 
-def _unpack(data: Any, kind: str, place: int) -> int:
+# The metadata are tables of the FlatBuffers format, given by the places where they begin, with fields by number.
+
+
+def _unpack(data: bytes, kind: str, place: int) -> int:
     if place < 0:  # `struct` would count from the end
         raise ValueError("The metadata of a message are damaged.")
     value: int = struct.unpack_from(kind, data, place)[0]
     return value
 
 
-class _Flat:
-    """A table of the FlatBuffers format, which the metadata of a message have: fields by their number.
+def _target(data: bytes, place: int) -> int:
+    """Return where the table or vector begins whose distance is stored at a place."""
+    return place + _unpack(data, "<I", place)
 
-    Parameters
-    ----------
-    data : bytes
-        The metadata.
-    place : int
-        Where the table begins.
-    """
 
-    def __init__(self, data: bytes, place: int) -> None:
-        self.data, self.place = data, place
+def _field(data: bytes, table: int, number: int) -> int:
+    """Return where a field of a table is stored, or 0 if it has its default."""
+    fields = table - _unpack(data, "<i", table)
+    if 4 + 2 * number >= _unpack(data, "<H", fields):
+        return 0
+    offset = _unpack(data, "<H", fields + 4 + 2 * number)
+    return table + offset if offset else 0
 
-    @classmethod
-    def root(cls, data: bytes) -> "_Flat":
-        return cls(data, _unpack(data, "<I", 0))
 
-    def _find(self, field: int) -> int:
-        """Return where a field is stored, or 0 if it has its default."""
-        fields = self.place - _unpack(self.data, "<i", self.place)
-        if 4 + 2 * field >= _unpack(self.data, "<H", fields):
-            return 0
-        offset = _unpack(self.data, "<H", fields + 4 + 2 * field)
-        return self.place + offset if offset else 0
-
-    def has(self, field: int) -> bool:
-        """Return whether a field is stored."""
-        return self._find(field) > 0
-
-    def number(self, field: int, kind: str) -> int:
-        """Return a number, by default 0."""
-        place = self._find(field)
-        return _unpack(self.data, kind, place) if place else 0
-
-    def table(self, field: int) -> "_Flat":
-        """Return a table inside of the table."""
-        place = self._find(field)
-        return _Flat(self.data, place + _unpack(self.data, "<I", place))
-
-    def structs(self, field: int, kind: str) -> Iterator[tuple[int, ...]]:
-        """Return the records of a vector, each a tuple of integers."""
-        place = self._find(field)
-        if not place:
-            return
-        start = place + _unpack(self.data, "<I", place)
-        n_records, size = _unpack(self.data, "<I", start), struct.calcsize(kind)
-        if start + 4 + size * n_records > len(self.data):
-            raise ValueError("The metadata of a message are damaged.")
-        yield from struct.iter_unpack(kind, self.data[start + 4 : start + 4 + size * n_records])
+def _records(data: bytes, table: int, number: int, kind: str) -> Iterator[tuple[int, ...]]:
+    """Return the records of a vector, each a tuple of integers."""
+    place = _field(data, table, number)
+    if not place:
+        return iter(())
+    start = _target(data, place)
+    end = start + 4 + struct.calcsize(kind) * _unpack(data, "<I", start)
+    if end > len(data):
+        raise ValueError("The metadata of a message are damaged.")
+    return struct.iter_unpack(kind, data[start + 4 : end])

@@ -192,20 +192,13 @@ def _open_content(path: Path, encoding: str | None) -> _Content:
         return _convert(path, _decompressed(path, decompress), encoding)
     with path.open("rb") as file:
         head = file.read(HEAD_BYTES)
-        _refuse_formats(path, head)
-        if encoding is not None:
-            is_plain = encoding in ("utf-8", "utf-8-sig", "ascii")
-            return _Content(path, "utf-8") if is_plain else _convert(path, head + file.read(), encoding)
-        if _guess_encoding(head, is_whole=False) == "utf-8":
+        for magic, kind, suffix in OTHER_FORMATS:
+            if head.startswith(magic):
+                hint = f"It is {kind}: rename it to end in {suffix}."
+                raise argument_error("path", "be a text file", str(path), hint)
+        if (encoding or _guess_encoding(head, is_whole=False)) in ("utf-8", "utf-8-sig", "ascii"):
             return _Content(path, "utf-8")
-        return _convert(path, head + file.read(), None)
-
-
-def _refuse_formats(path: Path, head: bytes) -> None:
-    """Raise an error for files of other formats with the name of a text file."""
-    for magic, kind, suffix in OTHER_FORMATS:
-        if head.startswith(magic):
-            raise argument_error("path", "be a text file", str(path), f"It is {kind}: rename it to end in {suffix}.")
+        return _convert(path, head + file.read(), encoding)
 
 
 OTHER_FORMATS = (
@@ -263,9 +256,8 @@ def _legacy_encoding(path: Path, data: bytes) -> str:
 
 
 def _undecodable(path: Path, encoding: str, error: UnicodeError) -> ArgumentError:
-    where = ""
-    if isinstance(error, UnicodeDecodeError) and error.start < len(error.object):
-        where = f" (byte {error.start + 1:,} is invalid)" if len(error.object) > 1000 else ""
+    is_placed = isinstance(error, UnicodeDecodeError) and len(error.object) > max(error.start, 1000)
+    where = f" (byte {error.start + 1:,} is invalid)" if is_placed else ""
     hint = "Give the encoding that the file has (--encoding), for example cp1252, or export it as UTF-8."
     return argument_error("path", f"be text in the encoding {encoding}{where}", str(path), hint)
 
