@@ -317,13 +317,14 @@ class DateFormat:
                 values[place] = moment
         return values.view("timedelta64[us]") if self.order == "time" else values
 
-    def _moment(self, text: Label) -> Any:
+    def _moment(self, text: Label) -> datetime | None:
         if not isinstance(text, str) or len(text) > MOST_TEXT:
             return None
         match = PATTERNS[self.order].fullmatch(text.strip())
-        if match is None:
+        try:
+            return None if match is None else _moment_of(match, None if self.order == "time" else self.zone)
+        except (ValueError, OverflowError):  # there is no such day or time of day
             return None
-        return _time_of(match) if self.order == "time" else _date_of(match, self.zone)
 
     def describe(self) -> str:
         """Return how the dates are written and the numbers that they become, for a sentence."""
@@ -363,40 +364,27 @@ def date_parts(moments: npt.NDArray[Any]) -> dict[str, Floats]:
     return {part: np.where(missing, np.nan, values) for part, values in parts.items()}
 
 
-def _clock(match: re.Match[str]) -> timedelta | None:
-    """Return the time of day of a text, nothing if it has none, or None if it is not valid."""
-    if match["H"] is None:
-        return timedelta()
-    hour, minute, second = int(match["H"]), int(match["M"]), int(match["S"] or 0)
+def _moment_of(match: re.Match[str], zone: str | None) -> datetime:
+    """Return the date of a text, in the local time of `zone` if it has an offset; for a time of day that of 1970-01-01.
+
+    Raises a ValueError if it is not valid.
+    """
+    year, month, day = 1970, 1, 1
+    if "y" in match.groupdict():
+        year, day = int(match["y"]), int(match["d"] or 1)
+        month = int(match["m"]) if match["m"].isdigit() else MONTHS.index(match["m"][:3].casefold()) + 1
+        if len(match["y"]) == 2:
+            year += 1900 if year >= 69 else 2000  # as in POSIX
+    hour, minute, second = (int(match[part] or 0) for part in "HMS")
     if match["ap"] is not None:
         if not 1 <= hour <= 12:
-            return None
+            raise ValueError(hour)
         hour = hour % 12 + (12 if match["ap"][0] in "pP" else 0)
-    if hour > 23 or minute > 59 or second > 59:
-        return None
-    return timedelta(hours=hour, minutes=minute, seconds=second + float(f"0.{match['f'] or 0}"))
-
-
-def _time_of(match: re.Match[str]) -> Any:
-    clock = _clock(match)
-    return None if clock is None else np.datetime64(0, "us") + np.timedelta64(clock)
-
-
-def _date_of(match: re.Match[str], zone: str | None) -> Any:
-    """Return the date of a text, in the local time of `zone` if it has an offset; None if it is not valid."""
-    clock, year, month = _clock(match), int(match["y"]), _month(match["m"])
-    if len(match["y"]) == 2:
-        year += 1900 if year >= 69 else 2000  # as in POSIX
-    try:
-        moment = datetime(year, month or 0, int(match["d"] or 1))
-    except ValueError:
-        return None
-    if clock is None:
-        return None
-    moment += clock
+    moment = datetime(year, month, day, hour, minute, second).replace(second=0)
+    moment += timedelta(seconds=second + float(f"0.{match['f'] or 0}"))
     if zone is not None and match["z"] is not None:
         moment = moment.replace(tzinfo=_offset(match["z"])).astimezone(ZoneInfo(zone)).replace(tzinfo=None)
-    return np.datetime64(moment, "us")
+    return moment
 
 
 def _offset(text: str) -> timezone:
@@ -405,13 +393,6 @@ def _offset(text: str) -> timezone:
         return timezone(timedelta())
     size = timedelta(hours=int(text[1:3]), minutes=int(text[-2:]))
     return timezone(size if text[0] == "+" else -size)
-
-
-def _month(text: str) -> int | None:
-    if text.isdigit():
-        return int(text)
-    word = text.rstrip(".").casefold()
-    return MONTHS.index(word[:3]) + 1 if word[:3] in MONTHS else None
 
 
 def _infer_date(texts: Sequence[str]) -> DateFormat | None:

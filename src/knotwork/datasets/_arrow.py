@@ -170,16 +170,13 @@ VIEWS = ("string_view", "binary_view")
 
 def _least_bytes(table: Any) -> int:
     """Return the bytes that a table needs at least, once every row has its own text."""
-    views = [chunk for column in table.columns if str(column.type) in VIEWS for chunk in column.chunks]
-    n_values: int = table.num_rows * max(table.num_columns, 1)
-    return n_values * BYTES_PER_VALUE + sum(map(_view_bytes, views))
-
-
-def _view_bytes(chunk: Any) -> int:
-    """Return the bytes of all texts; each has an entry of four integers, of which the first is its length."""
-    entries = np.frombuffer(chunk.buffers()[1], dtype=np.int32).reshape(-1, 4)
-    lengths = entries[chunk.offset : chunk.offset + len(chunk), 0].astype(np.int64)
-    return int(lengths[chunk.is_valid().to_numpy(zero_copy_only=False)].sum())
+    n_bytes: int = table.num_rows * max(table.num_columns, 1) * BYTES_PER_VALUE
+    for chunk in (chunk for column in table.columns if str(column.type) in VIEWS for chunk in column.chunks):
+        # Each text has an entry of four integers, of which the first is its length.
+        entries = np.frombuffer(chunk.buffers()[1], dtype=np.int32).reshape(-1, 4)
+        lengths = entries[chunk.offset : chunk.offset + len(chunk), 0].astype(np.int64)
+        n_bytes += int(lengths[chunk.is_valid().to_numpy(zero_copy_only=False)].sum())
+    return n_bytes
 
 
 def _arrow_table(path: Path) -> tuple[Any, Any]:
