@@ -13,8 +13,14 @@ from knotwork._preparation.cells import Cells, Label
 from knotwork._preparation.formats import DateFormat
 from knotwork._preparation.learning import (
     FEWEST_COMPARED,
+    SAVED_COLUMNS,
     Misfits,
+    Notice,
+    NoticeCode,
+    Role,
+    TableColumn,
     Whole,
+    column_label,
     is_copy,
     learn_column,
     read_column,
@@ -22,7 +28,6 @@ from knotwork._preparation.learning import (
     refuse_infinite,
     warn_misfits,
 )
-from knotwork._preparation.table_column import SAVED_COLUMNS, Notice, NoticeCode, Role, TableColumn, column_label
 from knotwork._tables import as_frame, frame_names, refuse_empty, refuse_sparse
 from knotwork.errors import ColumnError, ColumnTypeError, ColumnWarning
 
