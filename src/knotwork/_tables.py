@@ -30,6 +30,7 @@ __all__ = [
     "is_missing",
     "is_stream",
     "missing_mask",
+    "mixed_bits",
     "read_numbers",
     "refuse",
     "refuse_empty",
@@ -72,6 +73,13 @@ def missing_mask(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
         return np.zeros(len(values), dtype=bool)
     mask: npt.NDArray[np.bool_] = values != values  # noqa: PLR0124 - only NaN and NaT differ from themselves
     return mask
+
+
+def mixed_bits(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Return the finalizer of SplitMix64 of each word, a bijection whose values look random; products wrap around."""
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return words ^ (words >> np.uint64(31))
 
 
 def factorize(values: npt.NDArray[Any]) -> tuple[IntArray, npt.NDArray[Any]]:

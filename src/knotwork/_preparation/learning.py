@@ -122,7 +122,7 @@ class TableColumn:
     notices: tuple[Notice, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "role", Role(check_choice(self.role, "role", _words(Role))))
+        object.__setattr__(self, "role", Role(check_choice(self.role, "role", list(Role))))
         check_choice(self.kind, "kind", KINDS)
         if self.role == Role.CATEGORICAL:
             _check_categories(self.categories, self.kind)
@@ -169,10 +169,6 @@ SAVED_COLUMNS: dict[str, type] = {
 def column_label(name: str | None, place: int) -> str:
     """Return what a column is called in messages."""
     return f"column {place}" if name is None else f"column {name!r}"
-
-
-def _words(kind: type[StrEnum]) -> list[str]:
-    return [each.value for each in kind]
 
 
 def _check_categories(labels: Collection[Label], kind: str) -> None:

@@ -31,6 +31,7 @@ from knotwork._tables import (
     is_batches,
     is_file,
     is_stream,
+    mixed_bits,
     source_names,
 )
 from knotwork.errors import ColumnError, ColumnTypeError
@@ -248,11 +249,7 @@ def row_hashes(first: int, n: int, seed: int) -> UintArray:
     """
     step = 0x9E3779B97F4A7C15
     bits = np.arange(first, first + n, dtype=np.uint64) * np.uint64(step) + np.uint64((seed * step) % 2**64)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        bits ^= bits >> np.uint64(shift)
-        bits *= np.uint64(factor)
-    bits ^= bits >> np.uint64(31)
-    return bits
+    return mixed_bits(bits)
 
 
 @final

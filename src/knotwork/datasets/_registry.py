@@ -17,6 +17,7 @@ import pandas as pd
 from pandas.api import types
 
 from knotwork._checks import argument_error, check_choice, check_int, listed, printable, suggestion
+from knotwork._tables import mixed_bits
 from knotwork.errors import ArgumentError, DatasetMismatchError
 from knotwork.knots import TASKS
 
@@ -254,7 +255,8 @@ def content_sha256(frame: pd.DataFrame, texts: Collection[str] = ()) -> str:
     """
     rows = np.zeros(len(frame), dtype=np.uint64)
     for name in frame.columns:
-        rows = _mix(rows ^ (_text_words(frame[name]) if name in texts else _number_words(frame[name])))
+        words = _text_words(frame[name]) if name in texts else _number_words(frame[name])
+        rows = mixed_bits((rows ^ words) + np.uint64(0x9E3779B97F4A7C15))
     names = b"".join(f"{name}\0".encode() for name in frame.columns)
     return hashlib.sha256(names + np.sort(rows).astype("<u8").tobytes()).hexdigest()
 
@@ -272,14 +274,6 @@ def _text_words(column: "pd.Series[Any]") -> Words:
     digests = [hashlib.sha256(str(label).encode()).digest()[:8] for label in labels]
     words = np.frombuffer(b"".join([*digests, bytes(8)]), dtype="<u8").astype(np.uint64)
     return words[codes]  # the code of a missing value is -1, the last word
-
-
-def _mix(words: Words) -> Words:
-    """Return the finalizer of SplitMix64 of each word; products wrap around."""
-    words = (words + np.uint64(0x9E3779B97F4A7C15)).astype(np.uint64)
-    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return words ^ (words >> np.uint64(31))
 
 
 @dataclass(frozen=True)
@@ -320,7 +314,7 @@ def check_dataset(key: str) -> DatasetCheck:
     place = find_dataset(key)
     if place is None:
         return DatasetCheck(key, None, ())
-    return DatasetCheck(key, place.path, tuple(_read(place.path, spec)[1]))
+    return DatasetCheck(key, place.path, tuple(_read(place.path, spec)[2]))
 
 
 def read_verified(path: Path, spec: DatasetSpec) -> tuple[pd.DataFrame, str]:
@@ -329,28 +323,26 @@ def read_verified(path: Path, spec: DatasetSpec) -> tuple[pd.DataFrame, str]:
     A file with other bytes than in the registry is accepted if its content is the same: a downloaded table that is
     written again never has the same bytes.
     """
-    frame, problems = _read(path, spec)
+    frame, sha256, problems = _read(path, spec)
     if problems:
         raise DatasetMismatchError(
             f"{path} is not the table of data set {spec.key!r}: {'; '.join(problems)}. Next: remove the file and run "
             f"'knotwork datasets fetch {spec.key}', or replace it by the correct {path.name}."
         )
-    return frame, file_sha256(path)
+    return frame, sha256
 
 
-def _read(path: Path, spec: DatasetSpec) -> tuple[pd.DataFrame, list[str]]:
-    """Return the table of a file and its problems; an empty table if it cannot be read."""
+def _read(path: Path, spec: DatasetSpec) -> tuple[pd.DataFrame, str, list[str]]:
+    """Return the table of a file, the checksum of its bytes, and its problems; an empty table if it cannot be read."""
     try:
         frame = pd.read_parquet(path)
     except (OSError, ValueError, TypeError, LookupError, NotImplementedError, OverflowError, MemoryError) as error:
-        return pd.DataFrame(), [f"it cannot be read as Parquet ({printable(str(error)[:300])})"]
+        return pd.DataFrame(), "", [f"it cannot be read as Parquet ({printable(str(error)[:300])})"]
     sha256 = file_sha256(path)
-    if sha256 == spec.sha256:
-        return frame, frame_problems(frame, spec, content=False)
-    problems = frame_problems(frame, spec)
-    if problems:
+    problems = frame_problems(frame, spec, content=sha256 != spec.sha256)
+    if problems and sha256 != spec.sha256:
         problems.append(f"SHA-256 of the file must be {spec.sha256}, got {sha256}")
-    return frame, problems
+    return frame, sha256, problems
 
 
 def frame_problems(frame: pd.DataFrame, spec: DatasetSpec, *, content: bool = True) -> list[str]:
