@@ -256,8 +256,9 @@ def _legacy_encoding(path: Path, data: bytes) -> str:
 
 
 def _undecodable(path: Path, encoding: str, error: UnicodeError) -> ArgumentError:
-    is_placed = isinstance(error, UnicodeDecodeError) and len(error.object) > max(error.start, 1000)
-    where = f" (byte {error.start + 1:,} is invalid)" if is_placed else ""
+    where = ""
+    if isinstance(error, UnicodeDecodeError) and len(error.object) > max(error.start, 1000):
+        where = f" (byte {error.start + 1:,} is invalid)"
     hint = "Give the encoding that the file has (--encoding), for example cp1252, or export it as UTF-8."
     return argument_error("path", f"be text in the encoding {encoding}{where}", str(path), hint)
 
