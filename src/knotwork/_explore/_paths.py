@@ -26,9 +26,13 @@ Paths = dict[tuple[str, int], npt.NDArray[np.float32]]
 
 
 def learn_paths(
-    columns: Sequence[BinnedColumn], target: FloatArray, *, sizes: Sequence[int], families: Sequence[str],
+    columns: Sequence[BinnedColumn],
+    target: FloatArray,
+    *,
+    sizes: Sequence[int],
+    families: Sequence[str],
     seconds: float,
-) -> list[Paths]:  # fmt: skip
+) -> list[Paths]:
     """Learn the knots of each column alone, from equal distances, for each family and size.
 
     `target` has the shape (n_training, n_outputs) and mean 0. The most wanted sizes and families come first: none is

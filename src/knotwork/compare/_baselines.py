@@ -131,11 +131,9 @@ def _fit_linear(fold: FoldRows, deadline: float, before: FoldResult | None) -> F
     """Ridge or logistic regression on standardised numbers and one-hot categories; missing numbers are indicated."""
     del before
     split, numerical = fold.split, list(range(fold.features.shape[1] - len(fold.categorical)))
-    features = make_column_transformer(
-        (make_pipeline(SimpleImputer(add_indicator=True), StandardScaler()), numerical),
-        (OneHotEncoder(handle_unknown="infrequent_if_exist", max_categories=MOST_CATEGORIES, sparse_output=False),
-         fold.categorical),
-    )  # fmt: skip
+    numbers = make_pipeline(SimpleImputer(add_indicator=True), StandardScaler())
+    codes = OneHotEncoder(handle_unknown="infrequent_if_exist", max_categories=MOST_CATEGORIES, sparse_output=False)
+    features = make_column_transformer((numbers, numerical), (codes, fold.categorical))
     logistic = LogisticRegression(max_iter=200, warm_start=True)
     best, result = np.inf, FoldResult(np.empty(0))
     with warnings.catch_warnings():

@@ -120,11 +120,6 @@ class ShownFeature:
     missing: float
     pair: FeaturePair | None = None
 
-    @property
-    def is_number(self) -> bool:
-        """Whether the values are numbers."""
-        return self.values.dtype.kind == "f"
-
 
 def feature_effects(
     model: FittedModel, source: Source, *, size: int, most: int = 12, deadline: float = math.inf
@@ -325,16 +320,16 @@ def ordered_categories(column: pd.Series, frequent: Sequence[Any]) -> npt.NDArra
     """
     out = np.empty(len(frequent), dtype=object)
     out[:] = list(frequent)
-    if isinstance(column.dtype, pd.CategoricalDtype) and column.cat.ordered:
-        return out[np.argsort(column.cat.categories.get_indexer(pd.Index(frequent)), kind="stable")]
     words = [str(value).strip().lower() for value in frequent]
+    starts = [re.match(r"[-+]?\d+(\.\d+)?", word) for word in words]
+    ranks: Any = [float(start.group()) for start in starts if start is not None]
     for names in ORDERS:
         order = [name.lower() for name in names]
-        if words and set(words) <= set(order):
-            return out[np.argsort([order.index(word) for word in words], kind="stable")]
-    starts = [re.match(r"[-+]?\d+(\.\d+)?", word) for word in words]
-    numbers = [float(start.group()) for start in starts if start is not None]
-    return out[np.argsort(numbers, kind="stable")] if len(numbers) == len(words) else out
+        if set(words) <= set(order):
+            ranks = [order.index(word) for word in words]
+    if isinstance(column.dtype, pd.CategoricalDtype) and column.cat.ordered:
+        ranks = column.cat.categories.get_indexer(pd.Index(frequent))
+    return out[np.argsort(ranks, kind="stable")] if len(ranks) == len(out) else out
 
 
 def _explained(rest: Floats, groups: npt.NDArray[Any]) -> float:

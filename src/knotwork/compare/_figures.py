@@ -105,13 +105,12 @@ def ranking_picture(ranking: Ranking) -> Picture:
         f"dot-{place}": f"{line.candidate}: mean {ranking.metric_name} {significant(line.mean)}"
         for place, line in enumerate(lines)
     }
-    return Picture(
-        "ranking", _draw_ranking(ranking, WIDE),
+    caption = (
         f"Mean difference from {reference.candidate}, the best encoding, over folds, with its 95 % interval; the "
-        "recommended row is filled, squares are baselines. An arrow marks an interval that is cut off.",
-        f"Rows by {ranking.metric_name}. Best: {lines[0].candidate}. Recommended: {ranking.chosen.candidate}.", titles,
-        _draw_ranking(ranking, PHONE),
-    )  # fmt: skip
+        "recommended row is filled, squares are baselines. An arrow marks an interval that is cut off."
+    )
+    label = f"Rows by {ranking.metric_name}. Best: {lines[0].candidate}. Recommended: {ranking.chosen.candidate}."
+    return Picture("ranking", _draw_ranking(ranking, WIDE), caption, label, titles, _draw_ranking(ranking, PHONE))
 
 
 def _draw_ranking(ranking: Ranking, width: float) -> Figure:
@@ -122,16 +121,15 @@ def _draw_ranking(ranking: Ranking, width: float) -> Figure:
     unit = 100 / ranking.reference.mean if ranking.reference.mean > 0 else 1.0
     left, right = _ranking_limits(lines, unit)
     for place, line in enumerate(lines):
-        colour, is_filled = method_colour(str(line.candidate), LIGHT), line is ranking.chosen
+        colour, marker = method_colour(str(line.candidate), LIGHT), "s" if line.is_baseline else "o"
+        filled = colour if line is ranking.chosen else LIGHT.background
         low, middle, high = unit * line.low, unit * line.difference, unit * line.high
         axes.plot([max(low, left), min(high, right)], [place, place], color=colour, linewidth=1.6)
-        for end, marker, is_cut in ((left, "<", low < left), (right, ">", high > right)):
+        for end, arrow, is_cut in ((left, "<", low < left), (right, ">", high > right)):
             if is_cut:
-                axes.plot([end], [place], marker, color=colour, markersize=6, clip_on=False, gid=f"cut-{place}")
-        axes.plot(
-            [middle], [place], "s" if line.is_baseline else "o", color=colour, markersize=6,
-            markerfacecolor=colour if is_filled else LIGHT.background, gid=f"dot-{place}",
-        )  # fmt: skip
+                axes.plot([end], [place], arrow, color=colour, markersize=6, clip_on=False, gid=f"cut-{place}")
+        style = {"color": colour, "markersize": 6, "markerfacecolor": filled}
+        axes.plot([middle], [place], marker, **style, gid=f"dot-{place}")
     axes.set_xlim(left, right)
     axes.xaxis.set_major_locator(MaxNLocator(6))
     axes.xaxis.set_major_formatter(FuncFormatter(tick_text))
@@ -152,10 +150,7 @@ def _ranking_limits(lines: Sequence[RankedRow], unit: float) -> tuple[float, flo
 def choices_picture(choices: Sequence[FeatureChoice]) -> Picture:
     """Return the errors of all candidates for each column, with the one that is chosen, wide and for a phone.
 
-    Parameters
-    ----------
-    choices : sequence of FeatureChoice
-        Choices with losses; the `MOST_CHOICES` columns whose curves explain most are shown.
+    All choices have losses; the `MOST_CHOICES` columns whose curves explain most are shown.
     """
     shown = sorted(choices, key=lambda choice: min(choice.losses.values()))[:MOST_CHOICES]
     titles = {
@@ -164,12 +159,12 @@ def choices_picture(choices: Sequence[FeatureChoice]) -> Picture:
     }
     left_out = f" The other {len(choices) - len(shown)} columns explain less." if len(shown) < len(choices) else ""
     words = "; ".join(f"{_name(str(choice.column))} {choice.encoding}" for choice in shown)
-    return Picture(
-        "choices", _draw_choices(shown, WIDE),
+    caption = (
         "Error of one column's curve in each encoding, on rows that it was not fitted to: the stronger the colour, the "
-        f"better. Cells without colour are {FAINT:.0f} % or more above the best. A dot marks the choice.{left_out}",
-        f"Chosen encodings: {words}.", titles, _draw_choices(shown, PHONE),
-    )  # fmt: skip
+        f"better. Cells without colour are {FAINT:.0f} % or more above the best. A dot marks the choice.{left_out}"
+    )
+    label = f"Chosen encodings: {words}."
+    return Picture("choices", _draw_choices(shown, WIDE), caption, label, titles, _draw_choices(shown, PHONE))
 
 
 def _draw_choices(choices: Sequence[FeatureChoice], width: float) -> Figure:
@@ -210,8 +205,8 @@ def predicted_picture(actual: Floats, predicted: Floats, *, target: str, model: 
     spread = float(np.sum((actual - actual.mean()) ** 2))
     r2 = f"R² {1 - float(np.sum(error**2)) / spread:.3f}" if spread > 0 else ""
     words = f"{model}: {r2}, mean absolute error {significant(float(np.abs(error).mean()), 3)}."
-    return Picture(name, figure, f"{words} Exact predictions lie on the line.",
-                   f"Predicted against actual {_name(target)}. {words}")  # fmt: skip
+    label = f"Predicted against actual {_name(target)}. {words}"
+    return Picture(name, figure, f"{words} Exact predictions lie on the line.", label)
 
 
 def confusion_picture(
@@ -237,9 +232,9 @@ def confusion_picture(
     axes.set_xticks(np.arange(len(labels)), labels, rotation=35 if turned else 0, ha="right" if turned else "center")
     axes.set_yticks(np.arange(len(labels)), labels)
     axes.set(xlim=(-0.5, len(labels) - 0.5), ylim=(len(labels) - 0.5, -0.5))
-    right = f"{100 * float((chosen == actual).mean()):.1f} % of rows are predicted correctly"
-    return Picture(name, figure, f"{model}: {right}. Each row of the figure adds up to 100 %.",
-                   f"Predicted against actual classes. {model}: {right}.")  # fmt: skip
+    words = f"{model}: {100 * float((chosen == actual).mean()):.1f} % of rows are predicted correctly."
+    label = f"Predicted against actual classes. {words}"
+    return Picture(name, figure, f"{words} Each row of the figure adds up to 100 %.", label)
 
 
 def calibration_picture(
@@ -270,8 +265,8 @@ def calibration_picture(
     below.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "0.25", "0.5", "0.75", "1"])
     error = float(np.sum(n * np.abs(x - y)) / n.sum())
     words = f"{model}: predicted and observed shares differ by {100 * error:.1f} % on average."
-    return Picture(name, figure, f"{words} Bands have about the same number of rows each; bars are 95 % intervals.",
-                   f"Calibration. {words}")  # fmt: skip
+    caption = f"{words} Bands have about the same number of rows each; bars are 95 % intervals."
+    return Picture(name, figure, caption, f"Calibration. {words}")
 
 
 def _wilson(share: Floats, n: npt.NDArray[np.int64]) -> tuple[Floats, Floats]:
@@ -349,11 +344,9 @@ def residual_bands(name: str, column: "Floats | pd.Series[Any]", residuals: Floa
 def residual_picture(bands: Bands, place: int, *, limits: tuple[float, float]) -> Picture:
     """Return the mean of residuals, with 95 % intervals, by the value of a feature."""
     figure, [axes] = _small_figure(2.1, short(bands.name, 44), "mean residual")
-    is_number = bands.values.dtype.kind == "f"
-    where = bands.values if is_number else np.arange(len(bands.values))
+    where, style = _places(bands.values), "o-" if bands.values.dtype.kind == "f" else "o"
     axes.axhline(0, color=LIGHT.muted, linewidth=1)
     axes.vlines(where, bands.means - bands.halves, bands.means + bands.halves, color=LIGHT.blue, linewidth=1.4)
-    style = "o-" if is_number else "o"
     axes.plot(where, bands.means, style, color=LIGHT.blue, linewidth=1, markersize=4, gid="residuals")
     axes.set_ylim(*limits)
     words = "All values are missing."
@@ -361,9 +354,13 @@ def residual_picture(bands: Bands, place: int, *, limits: tuple[float, float]) -
         _value_ticks(axes, bands.values)
         far = int(np.argmax(np.abs(bands.means)))
         words = f"The mean is farthest from 0 at {_at(bands.values[far])}: {significant(float(bands.means[far]), 3)}."
-    return Picture(
-        f"residual-{place}", figure, f"{_name(bands.name)}. {words}", f"Mean residual by {_name(bands.name)}. {words}"
-    )
+    caption = f"{_name(bands.name)}. {words}"
+    return Picture(f"residual-{place}", figure, caption, f"Mean residual by {caption}")
+
+
+def _places(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return where values stand on an axis: numbers at themselves, categories side by side."""
+    return values if values.dtype.kind == "f" else np.arange(len(values))
 
 
 def _at(value: Any) -> str:
@@ -407,18 +404,14 @@ def effect_picture(
         f"{_name(label or target)}: from {significant(float(curve[low]), 3)} at {_at(effect.values[low])} to "
         f"{significant(float(curve[high]), 3)} at {_at(effect.values[high])}."
     )
-    return Picture(
-        f"feature-{place}", figure,
-        f"{_name(effect.name)}{missing}. {weight}",
-        f"Partial dependence on {_name(effect.name)}, its knots and its distribution. Mean {course}",
-    )  # fmt: skip
+    label = f"Partial dependence on {_name(effect.name)}, its knots and its distribution. Mean {course}"
+    return Picture(f"feature-{place}", figure, f"{_name(effect.name)}{missing}. {weight}", label)
 
 
 def _draw_curves(axes: Axes, effect: ShownFeature) -> None:
     colours = [LIGHT.blue, LIGHT.orange, LIGHT.green, LIGHT.pink]
-    dots = "o" if not effect.is_number or len(effect.values) <= 10 else ""
-    line = "-" if effect.is_number else "none"
-    where = effect.values if effect.is_number else np.arange(len(effect.values))
+    where, is_number = _places(effect.values), effect.values.dtype.kind == "f"
+    dots, line = "o" if not is_number or len(effect.values) <= 10 else "", "-" if is_number else "none"
     for single in effect.lines:
         axes.plot(where, single, color=LIGHT.grey, linewidth=0.6, alpha=0.45, zorder=1, gid="single")
     drawn = [
@@ -452,7 +445,7 @@ def _draw_counts(axes: Axes, effect: ShownFeature) -> None:
         axes.set_xlim(effect.edges[0] - 0.02 * span, effect.edges[-1] + 0.02 * span)
         _number_ticks(axes)
         return
-    where = effect.values if effect.is_number else np.arange(len(effect.values), dtype=float)
+    where = _places(effect.values)
     gap = float(np.diff(where).min()) if len(where) > 1 else 1.0
     width = max(0.75 * gap, float(np.ptp(where)) / 150)
     axes.bar(where, effect.counts, color=LIGHT.grey, alpha=0.6, width=width)
@@ -470,8 +463,8 @@ def _value_ticks(axes: Axes, values: npt.NDArray[Any]) -> None:
     if values.dtype.kind != "f":
         labels = [short(str(value), 16) for value in values]
         turned = sum(map(len, labels)) > 34
-        where = np.arange(len(labels))
-        axes.set_xticks(where, labels, rotation=40 if turned else 0, ha="right" if turned else "center", fontsize=7.5)
+        turn = {"rotation": 40, "ha": "right"} if turned else {"rotation": 0, "ha": "center"}
+        axes.set_xticks(_places(values), labels, fontsize=7.5, **turn)
     elif len(values) <= MOST_TICKS:
         axes.set_xticks(values, [tick_text(value) for value in values])
     elif np.allclose(np.diff(values), values[1] - values[0]):
@@ -499,8 +492,6 @@ def pair_picture(effect: ShownFeature, pair: FeaturePair, place: int, *, target:
     what = f"probability of {_name(pair.label)}" if pair.label else _name(target)
     name, other = _name(effect.name), _name(pair.other_name)
     words = f"Mean {what} by {name} and {other}"
-    return Picture(
-        f"pair-{place}", figure,
-        f"{words}: alone, {name} shows little, because its effect depends on {other}.",
-        f"{words}: from {significant(float(pair.surface.min()), 3)} to {significant(float(pair.surface.max()), 3)}.",
-    )  # fmt: skip
+    caption = f"{words}: alone, {name} shows little, because its effect depends on {other}."
+    low, high = (significant(float(end), 3) for end in (pair.surface.min(), pair.surface.max()))
+    return Picture(f"pair-{place}", figure, caption, f"{words}: from {low} to {high}.")

@@ -242,10 +242,9 @@ def most_related(source: Source, share: float) -> Source:
     columns, table = source.read
     numerical = np.array([place for place, column in enumerate(columns) if column.role == Role.NUMERICAL])
     target = source.target[:, None] if not source.classes else source.target[:, None] == np.arange(len(source.classes))
-    places = [columns.spans[place][1].start for place in numerical.tolist()]
-    values = _standardised(table.numbers[:, places])
-    related = [np.abs(part.T @ _standardised(target.astype(np.float64))).max(axis=1) for part in
-               (values, _standardised(np.abs(values)))]  # fmt: skip
+    goal = _standardised(target.astype(np.float64))
+    values = _standardised(table.numbers[:, [columns.spans[place].places.start for place in numerical.tolist()]])
+    related = [np.abs(part.T @ goal).max(axis=1) for part in (values, _standardised(np.abs(values)))]
     n_kept = max(round(share * len(numerical)), 1)
     dropped = set(numerical[np.argsort(-np.maximum(*related), kind="stable")[n_kept:]].tolist())
     return source.select([place for place in range(len(columns)) if place not in dropped])

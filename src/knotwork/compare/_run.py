@@ -287,14 +287,19 @@ class ComparisonRun:
             speed = measure_speed(self.source, candidates, **settings)
             wall, cpu = time.perf_counter() - self.clock[0], time.process_time() - self.clock[1]
             self.availability = float(np.clip(cpu / max(wall, 1e-6), 0.1, 1.0))  # others may use the processors too
-            final = None
-            if options.effort != SINGLE:
-                final = effort_seconds(options.effort, n_rows, device=resolve_device(self.device).type)
+            device = resolve_device(self.device).type
             schedule = make_schedule(
-                speed, candidates, counts, n_rows=n_rows, folds=options.folds, budget=options.time_budget,
-                left=self.left, final=final, availability=self.availability,
+                speed,
+                candidates,
+                counts,
+                n_rows=n_rows,
+                folds=options.folds,
+                budget=options.time_budget,
+                left=self.left,
+                final=None if options.effort == SINGLE else effort_seconds(options.effort, n_rows, device=device),
+                availability=self.availability,
                 n_columns=self.source.features.shape[1],
-            )  # fmt: skip
+            )
             self._note(f"Time budget: {options.time_budget:.0f} s, of which {self.left:.0f} s are left.")
         self._note(*schedule.describe(candidates, n_rows=n_rows, backbone=options.backbone))
         return schedule

@@ -79,10 +79,8 @@ class Source:
 
     def take(self, rows: npt.NDArray[np.int64]) -> "Source":
         """Return some rows; `classes` stays complete, so that codes mean the same in the sample."""
-        return replace(
-            self, features=self.features.iloc[rows], read=self.read.take(rows), labels=self.labels[rows],
-            target=self.target[rows],
-        )  # fmt: skip
+        features, read = self.features.iloc[rows], self.read.take(rows)
+        return replace(self, features=features, read=read, labels=self.labels[rows], target=self.target[rows])
 
     def select(self, places: Sequence[int]) -> "Source":
         """Return some columns."""
