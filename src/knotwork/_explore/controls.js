@@ -59,13 +59,12 @@ function encoderCode(column, each, its) {
 }
 function lineOf(index) {
   const each = view.encodings[index], method = methodOf(each);
-  const its = index === view.column ? knots : knotsOf(index, each);
-  return method ? `kw.make_encoder(${literal(method)}, size=${each.size})` : encoderCode(columnOf(index), each, its);
+  return method ? `kw.make_encoder(${literal(method)}, size=${each.size})` : encoderCode(columnOf(index), each, presentKnots(index));
 }
 function mappingCode() {
   const entries = data.columns.map((stored, index) => {
-    const each = view.encodings[index], method = methodOf(each), its = index === view.column ? knots : knotsOf(index, each);
-    const value = method ? literal(`${method}@${each.size}`) : encoderCode(columnOf(index), each, its);
+    const each = view.encodings[index], method = methodOf(each);
+    const value = method ? literal(`${method}@${each.size}`) : encoderCode(columnOf(index), each, presentKnots(index));
     return `        ${JSON.stringify(stored.key)}: ${value},`;
   });
   const task = JSON.stringify(data.task);
@@ -227,6 +226,16 @@ function update() {
 function keepGhost() {
   if (fit && fit.curve) ghost = { column: view.column, curve: fit.curve, score: fit.score.main };
 }
+function beginChange() {
+  stopPlaying();
+  keepGhost();
+}
+/* Fit again from the start, without a ghost. */
+function startAgain() {
+  ghost = null; fit = null;
+  showTexts();
+  update();
+}
 const say = (text) => { $("live").textContent = text; };
 
 function chooseColumn(index) {
@@ -235,18 +244,15 @@ function chooseColumn(index) {
   selected = -1;
   view.ranks = columnOf(index).ranksByDefault;
   knots = knotsOf(index, encoding());
-  ghost = null; hovered = null; hideReadouts();
-  fit = null;
-  showTexts();
-  update();
+  hovered = null; hideReadouts();
+  startAgain();
   say(`${data.columns[index].name}: held-out ${SCORES.main} ${fixed(fit.score.main, 3)}`);
 }
 
 /* Change the family, placement, size or degree of the column. Own knots stay where they are under a new family or
    degree; a size or a placement moves them. */
 function change(part) {
-  stopPlaying();
-  keepGhost();
+  beginChange();
   const old = encoding(), each = { ...old, ...part };
   const keepsOwn = old.placement === "custom" && !("placement" in part) && !("size" in part);
   if (!keepsOwn) {
@@ -264,24 +270,33 @@ function change(part) {
 
 /* Move the knots to new places, at once if the reader prefers no motion. New knots come out of their neighbours. */
 function moveTo(goal) {
-  cancelAnimationFrame(moving);
-  moving = 0;
+  stopMoving();
   const from = goal.map((knot, k) => (knots.length ? knots[Math.min(Math.round((k * (knots.length - 1)) / Math.max(goal.length - 1, 1)), knots.length - 1)] : knot));
   if (calm.matches || !goal.length) { knots = goal; update(); return; }
+  animate(MOVE_MS, (handle) => { moving = handle; }, (share) => {
+    const eased = 1 - (1 - share) ** 3;
+    knots = share === 1 ? goal : numerics.cleanKnots(goal.map((knot, k) => from[k] + eased * (knot - from[k])));
+    update();
+  });
+}
+function stopMoving() {
+  cancelAnimationFrame(moving);
+  moving = 0;
+}
+/* Draw frames for a time: `keep` gets the handle of the next one, 0 at the last, and `draw` the share of the time. */
+function animate(milliseconds, keep, draw) {
   const started = performance.now();
   const step = (now) => {
-    const share = Math.min(Math.max((now - started) / MOVE_MS, 0), 1), eased = 1 - (1 - share) ** 3;
-    knots = share === 1 ? goal : numerics.cleanKnots(goal.map((knot, k) => from[k] + eased * (knot - from[k])));
-    moving = share === 1 ? 0 : requestAnimationFrame(step);
-    update();
+    const share = Math.min(Math.max((now - started) / milliseconds, 0), 1);
+    keep(share < 1 ? requestAnimationFrame(step) : 0);
+    draw(share);
   };
-  moving = requestAnimationFrame(step);
+  keep(requestAnimationFrame(step));
 }
 
 /* Knots become the reader's own; their former placement is where a new size begins. */
 function own(next) {
-  cancelAnimationFrame(moving);
-  moving = 0;
+  stopMoving();
   const old = encoding();
   knots = next;
   const each = { family: old.family, placement: "custom", size: numerics.basisSize(old.family, next.length, old.degree), degree: old.degree, knots: next };
@@ -304,8 +319,7 @@ function addKnot(position) {
   if (knots.length >= 59 || !(u > 0 && u < 1)) return;
   const near = knots.some((knot) => Math.abs(toPosition(column, knot) - position) < 2e-3);
   if (near) return;
-  stopPlaying();
-  keepGhost();
+  beginChange();
   own(numerics.cleanKnots([...knots, u]));
   update();
   say(`Knot added at ${written(toValue(column, u))}; held-out ${SCORES.main} ${fixed(fit.score.main, 3)}`);
@@ -321,8 +335,7 @@ function addToWidestGap() {
 }
 
 function removeKnot(k) {
-  stopPlaying();
-  keepGhost();
+  beginChange();
   own(knots.filter((_, i) => i !== k));
   update();
   say(`Knot removed; ${knots.length} left; held-out ${SCORES.main} ${fixed(fit.score.main, 3)}`);
@@ -342,8 +355,7 @@ const knotIndex = (node) => Array.from(shapes.handles.children).indexOf(node);
 chart.addEventListener("pointerdown", (event) => {
   const node = event.target.closest(".knot");
   if (!node || event.button !== 0) return;
-  stopPlaying();
-  keepGhost();
+  beginChange();
   // Grabbing a knot at its side must not move it.
   const k = knotIndex(node), offset = toPosition(columnOf(view.column), knots[k]) - positionOf(event);
   held = { node, k, offset, last: null };
@@ -388,8 +400,7 @@ shapes.handles.addEventListener("keydown", (event) => {
   const column = columnOf(view.column), step = event.shiftKey ? 0.001 : 0.01, at = toPosition(column, knots[k]);
   const moves = { ArrowLeft: -step, ArrowDown: -step, ArrowRight: step, ArrowUp: step, PageDown: -0.05, PageUp: 0.05, Home: -1, End: 1 };
   if (event.key in moves) {
-    stopPlaying();
-    keepGhost();
+    beginChange();
     placeKnot(k, at + moves[event.key]);
     hovered = knots[k];
     update();
@@ -454,18 +465,11 @@ function showFrame(frame) {
 }
 function play() {
   if (playing) { stopPlaying(); showFrame(Math.round(encoding().frame)); return; }
-  cancelAnimationFrame(moving);
-  moving = 0;
+  stopMoving();
   keepGhost();
   const last = nFrames(pathOf(view.column, encoding())) - 1;
   if (calm.matches) { showFrame(last); return; }
-  const started = performance.now(), length = PLAY_MS;
-  const step = (now) => {
-    const share = Math.min(Math.max((now - started) / length, 0), 1);
-    playing = share < 1 ? requestAnimationFrame(step) : 0;
-    showFrame(share < 1 ? share * last : last);
-  };
-  playing = requestAnimationFrame(step);
+  animate(PLAY_MS, (handle) => { playing = handle; }, (share) => showFrame(share * last));
 }
 
 /* ---- Export ---------------------------------------------------------------------------------------------------------- */
@@ -510,11 +514,10 @@ function connect() {
   $("ridge").addEventListener("input", () => { view.ridge = 10 ** Number($("ridge").value); requestUpdate(); });
   $("ridge").addEventListener("pointerdown", keepGhost);
   $("ghost").addEventListener("change", () => { view.ghost = $("ghost").checked; update(); });
-  $("all").addEventListener("click", () => { view.all = !view.all; ghost = null; fit = null; showTexts(); update(); });
+  $("all").addEventListener("click", () => { view.all = !view.all; startAgain(); });
   $("positive-class").addEventListener("change", () => {
     view.positive = Number($("positive-class").value);
-    ghost = null; fit = null;
-    showTexts(); update();
+    startAgain();
   });
   $("learn").addEventListener("click", play);
   $("add-knot").addEventListener("click", addToWidestGap);
@@ -536,8 +539,7 @@ function connect() {
     if (hash === shownHash) return;
     stopPlaying();
     readHash(hash);
-    fit = null;
-    showTexts(); update();
+    startAgain();
   });
   new ResizeObserver(() => {
     if (Math.abs(chart.clientWidth - box.width) < 1) return;

@@ -123,6 +123,8 @@ function pick(entry, place) {
   const start = entry.counts.slice(0, place).reduce((sum, n) => sum + n, 0);
   return numerics.cleanKnots(entry.decoded.subarray(start, start + entry.counts[place]));
 }
+/* The knots of a column as they are chosen now. */
+const presentKnots = (index) => (index === view.column ? knots : knotsOf(index, view.encodings[index]));
 function pathOf(index, each) {
   const path = data.columns[index].paths[`${each.family}@${each.size}`];
   return path && (each.degree === data.learning.degree || !familyOf(each).hasDegree) ? path : null;
@@ -243,7 +245,7 @@ function additiveModel() {
     });
   }
   data.columns.forEach((_, index) => {
-    const each = view.encodings[index], its = index === view.column ? knots : knotsOf(index, each);
+    const each = view.encodings[index], its = presentKnots(index);
     const now = JSON.stringify([each.family, each.degree, Array.from(its)]);
     if (additive.encodings[index] === now) return;
     additive.encodings[index] = now;

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from sklearn.preprocessing import StandardScaler
 
 from knotwork._preparation.columns import Role
 from knotwork._preparation.members import PreparedTable
@@ -252,9 +253,5 @@ def most_related(source: Source, share: float) -> Source:
 
 def _standardised(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Return columns of mean 0 and standard deviation 1, with 0 for missing values."""
-    known = ~np.isnan(values)
-    count = np.maximum(known.sum(axis=0), 1)
-    centred = np.where(known, values - np.where(known, values, 0.0).sum(axis=0) / count, 0.0)
-    spread = np.sqrt((centred**2).sum(axis=0) / count)
-    scaled: npt.NDArray[np.float64] = centred / np.where(spread > 0, spread, 1.0)
-    return scaled
+    with np.errstate(invalid="ignore"):  # in a column without values
+        return np.nan_to_num(StandardScaler().fit_transform(values))
