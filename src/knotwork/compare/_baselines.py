@@ -238,21 +238,19 @@ def score_baselines(
         now = time.perf_counter()
         share = (deadline - now) / (len(installed) - place)
         try:
-            row, n_cut = _score(baseline, prepared, now + share)
+            row = _score(baseline, prepared, now + share)
         except (ValueError, ArithmeticError, RuntimeError, MemoryError, MissingPackageError) as error:
             notes.append(f"Not compared: {baseline.name}, which failed: {str(error).splitlines()[0][:200]}")
             continue
         scored.append(row)
-        if n_cut:
-            notes.append(
-                f"{baseline.name[0].upper()}{baseline.name[1:]} reached its time limit in {n_cut} of "
-                f"{len(prepared.splits)} folds."
-            )
+        if row.n_stopped[1]:
+            name, folds = f"{baseline.name[0].upper()}{baseline.name[1:]}", len(prepared.splits)
+            notes.append(f"{name} reached its time limit in {row.n_stopped[1]} of {folds} folds.")
     return scored, notes
 
 
-def _score(baseline: Baseline, prepared: PreparedTable, deadline: float) -> tuple[Scored, int]:
-    """Return the scores of a baseline, and the number of folds that were cut by the deadline."""
+def _score(baseline: Baseline, prepared: PreparedTable, deadline: float) -> Scored:
+    """Return the scores of a baseline."""
     results: list[FoldResult] = []
     outputs, seconds = [], []
     n_folds = len(prepared.splits)
@@ -264,7 +262,7 @@ def _score(baseline: Baseline, prepared: PreparedTable, deadline: float) -> tupl
         seconds.append(time.perf_counter() - now)
         results.append(result)
         outputs.append(to_outputs(fold.shift + fold.scale * result.predictions))
-    row = score_outputs(
+    return score_outputs(
         prepared,
         outputs,
         candidate=baseline.name,
@@ -272,5 +270,5 @@ def _score(baseline: Baseline, prepared: PreparedTable, deadline: float) -> tupl
         epochs=np.array([result.rounds for result in results]),
         best_epochs=np.array([result.kept for result in results]),
         train_seconds=float(np.mean(seconds)),
+        n_stopped=(0, sum(result.is_cut for result in results)),
     )
-    return row, sum(result.is_cut for result in results)

@@ -128,8 +128,8 @@ def _draw_ranking(ranking: Ranking, width: float) -> Figure:
         for end, arrow, is_cut in ((left, "<", low < left), (right, ">", high > right)):
             if is_cut:
                 axes.plot([end], [place], arrow, color=colour, markersize=6, clip_on=False, gid=f"cut-{place}")
-        style = {"color": colour, "markersize": 6, "markerfacecolor": filled}
-        axes.plot([middle], [place], marker, **style, gid=f"dot-{place}")
+        [dot] = axes.plot([middle], [place], marker, color=colour, markersize=6, gid=f"dot-{place}")
+        dot.set_markerfacecolor(filled)
     axes.set_xlim(left, right)
     axes.xaxis.set_major_locator(MaxNLocator(6))
     axes.xaxis.set_major_formatter(FuncFormatter(tick_text))
@@ -463,8 +463,8 @@ def _value_ticks(axes: Axes, values: npt.NDArray[Any]) -> None:
     if values.dtype.kind != "f":
         labels = [short(str(value), 16) for value in values]
         turned = sum(map(len, labels)) > 34
-        turn = {"rotation": 40, "ha": "right"} if turned else {"rotation": 0, "ha": "center"}
-        axes.set_xticks(_places(values), labels, fontsize=7.5, **turn)
+        angle, side = (40, "right") if turned else (0, "center")
+        axes.set_xticks(_places(values), labels, rotation=angle, ha=side, fontsize=7.5)
     elif len(values) <= MOST_TICKS:
         axes.set_xticks(values, [tick_text(value) for value in values])
     elif np.allclose(np.diff(values), values[1] - values[0]):

@@ -74,11 +74,6 @@ class Rounds:
     availability: float = 1.0
 
     @property
-    def left(self) -> float:
-        """Remaining seconds."""
-        return self.deadline - time.perf_counter()
-
-    @property
     def scored(self) -> list[Scored]:
         """Encodings and baselines with finite scores in every fold."""
         return [row for row in (*self.networks, *self.baselines) if row.is_finite]
@@ -101,9 +96,12 @@ class Rounds:
         self.compared = most_related(self.source.draw(schedule.n_rows, seed=self.options.seed), schedule.column_share)
         prepared, self.baselines, notes = self._prepare(self.options.seed)
         self.partitions = [prepared]
-        clock = time.perf_counter(), time.process_time()
+        wall, cpu = time.perf_counter(), time.process_time()
         self._train(prepared, schedule.candidates, self.networks, schedule.costs)
-        self._measure_availability(*clock)
+        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+        if wall > SHORTEST_MEASURED and resolve_device(self.device).type == "cpu":
+            # Other programs may use the processors as well.
+            self.availability = float(np.clip(cpu / (wall * torch.get_num_threads() * USUAL_LOAD), 0.1, 1.0))
         self.seconds = time.perf_counter() - began
         for line in notes:
             self.note(line)
@@ -127,17 +125,11 @@ class Rounds:
         for row in cross_validate(prepared, candidates, network, config, costs=costs, **settings):
             scored.append(row)  # noqa: PERF402 - `extend` may lose what was scored before Ctrl-C
 
-    def _measure_availability(self, wall: float, cpu: float) -> None:
-        """Measure which part of the processors training had since a time: other programs may use them as well."""
-        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-        if wall > SHORTEST_MEASURED and resolve_device(self.device).type == "cpu":
-            self.availability = float(np.clip(cpu / (wall * torch.get_num_threads() * USUAL_LOAD), 0.1, 1.0))
-
     def _extend(self) -> bool:
         """Use the time that is left for columns, rows, candidates or folds; return whether it sufficed."""
         if not any(row.is_finite for row in self.networks) or any(row.n_stopped[1] > 0 for row in self.networks):
             return False
-        schedule, possible = self.schedule, SAFE * self.left / max(self.seconds, 1e-3)
+        schedule, possible = self.schedule, SAFE * (self.deadline - time.perf_counter()) / max(self.seconds, 1e-3)
         if schedule.column_share < 1 and possible >= WORTH:
             return self._again(replace(schedule, column_share=min(possible * schedule.column_share, 1.0)))
         skipped = [candidate for candidate in self.candidates if candidate not in schedule.candidates]
@@ -254,4 +246,4 @@ def most_related(source: Source, share: float) -> Source:
 def _standardised(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Return columns of mean 0 and standard deviation 1, with 0 for missing values."""
     with np.errstate(invalid="ignore"):  # in a column without values
-        return np.nan_to_num(StandardScaler().fit_transform(values))
+        return np.asarray(np.nan_to_num(StandardScaler().fit_transform(values)))

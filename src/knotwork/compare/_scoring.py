@@ -80,7 +80,8 @@ class Scored:
     (n_folds,). `pooled` has every metric of the test rows of all folds together: the mean over folds of an RMSE, for
     example, is smaller than the RMSE of all rows. `predictions` has one prediction of every compared row by a model
     that was not trained on it, numbers of shape (n,) or probabilities of shape (n, n_classes). `histories` has the
-    training of each network, `n_stopped` how many reached the cap of epochs, and the time limit, before they stopped.
+    training of each network, `n_stopped` how many models reached the cap of epochs, and the time limit, before they
+    stopped.
     """
 
     candidate: Encoding | str
