@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from knotwork._explore._binning import draw_split
+from knotwork._explore._prepare import draw_split
 
 HOSTILE = (
     "<script>window.broken = 1</script>",

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knotwork._explore._binning import MISSING, BinnedColumn, as_shares, draw_split
+from knotwork._explore._prepare import MISSING, BinnedColumn, as_shares, draw_split
 
 
 @pytest.mark.parametrize(("n_rows", "expected"), [(3, (2, 1)), (100, (67, 33)), (50_000, (5_000, 5_000))])

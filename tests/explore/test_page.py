@@ -153,7 +153,7 @@ def test_the_additive_model_is_the_joint_fit(browser):
 
 def test_scores_are_those_of_a_fit_in_python(table, fresh):
     X, y = table
-    from knotwork._explore._binning import draw_split
+    from knotwork._explore._prepare import draw_split
 
     training, held_out = draw_split(len(y), 0)
     encoder = kw.make_encoder("BS-Q", size=15).fit(X[["wave"]].iloc[training])

@@ -5,8 +5,8 @@ import pytest
 from sklearn.linear_model import Ridge
 
 import knotwork as kw
-from knotwork._explore._binning import BinnedColumn
 from knotwork._explore._paths import learn_paths
+from knotwork._explore._prepare import BinnedColumn
 
 FAMILIES = ("bspline", "ispline", "ple", "mspline")
 

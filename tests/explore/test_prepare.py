@@ -10,8 +10,7 @@ import pytest
 
 import knotwork as kw
 from knotwork._explore import _prepare, explore_table
-from knotwork._explore._binning import draw_split
-from knotwork._explore._prepare import prepare
+from knotwork._explore._prepare import draw_split, prepare
 from knotwork.errors import ArgumentError, ColumnError
 from tests.explore.cases import difficult_table, easy_table
 

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from knotwork._explore._binning import BinnedColumn
+from knotwork._explore._prepare import BinnedColumn
 from knotwork._kernels.adamw import AdamW
 from knotwork.basis import FAMILIES, FloatArray
 from knotwork.nn import PiecewiseLinearEncoding, SplineEncoding
