@@ -51,6 +51,23 @@ def test_without_time_nothing_is_added(rounds):
     assert "4 of 4 networks were stopped by the time limit" in rounds.banners[0]
 
 
+def test_ctrl_c_in_a_larger_round_keeps_the_earlier_results(rounds, monkeypatch):
+    original, calls = rounds_of.cross_validate, []
+
+    def interrupted(*given, **settings):
+        calls.append(given)
+        if len(calls) > 1:
+            raise KeyboardInterrupt
+        return original(*given, **settings)
+
+    monkeypatch.setattr(rounds_of, "cross_validate", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        rounds.run(SCHEDULE)
+    assert rounds.schedule is SCHEDULE
+    assert (rounds.compared.n_rows, len(rounds.partitions)) == (120, 1)
+    assert [row.candidate for row in rounds.networks] == [STD, BINS]
+
+
 def test_an_ensemble_is_scored_on_the_test_rows_of_every_fold(rounds):
     rounds.deadline = np.inf
     rounds.run(replace(SCHEDULE, n_rows=240))
