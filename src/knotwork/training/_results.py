@@ -105,7 +105,7 @@ class EpochLog:
         for rows, best, seconds in zip(self.rows, self.best_epochs, self.seconds, strict=True):
             loss, score, rate = np.array(rows).reshape(-1, 3).T
             typical = float(np.median(seconds)) if seconds else math.nan
-            histories.append(History(loss, score, rate, int(best), sum(seconds), typical))
+            histories.append(History(loss, score, rate, int(best), sum(seconds, 0.0), typical))
         return histories
 
 
