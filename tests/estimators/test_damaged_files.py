@@ -123,6 +123,7 @@ EDITS = [
     (("model", "task", "type"), "classification"),
     (("model", "task", "objective"), LOG_LOSS),
     (("model", "task"), {"type": "Classification", "objective": LOG_LOSS, "labels": None, "by_class": None}),
+    (("model", "task", "labels"), {"type": "Labels", "values": [1], "dtype": "int64"}),
     (("model", "n_targets"), 1),
     (("parameters",), []),
     (("parameters", "extra"), 1),

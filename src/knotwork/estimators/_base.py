@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from knotwork._pictures import pictures_html
-from knotwork._preparation.columns import CodedTable, Columns
+from knotwork._preparation.columns import CodedTable
 from knotwork._tables import is_stream
 from knotwork.estimators._configs import ColumnConfig
 from knotwork.estimators._model import FittedModel
@@ -18,15 +18,35 @@ from knotwork.estimators._parameters import hinted, nested_parameters, with_nest
 from knotwork.estimators._settings import FitSettings
 from knotwork.estimators._steps import Monitor, fit_model
 from knotwork.nn import Backbone
-from knotwork.training import Reporter, Trained, TrainingConfig
+from knotwork.training import Reporter, TrainingConfig
 
 if TYPE_CHECKING:  # explanations are loaded when they are asked for
     from knotwork.additive import Contributions
     from knotwork.estimators.explanations import FeatureEffect, TableFunction
 
-__all__ = ["TabularEstimator", "fitted", "settings_of"]
+__all__ = ["Learned", "TabularEstimator", "fitted", "settings_of"]
 
+Value = TypeVar("Value")
 Estimator = TypeVar("Estimator", bound="TabularEstimator")
+
+
+class Learned(property, Generic[Value]):
+    """A fitted attribute of an estimator: a value of its model, or scikit-learn's error before a fit.
+
+    Parameters
+    ----------
+    read : callable
+        Returns the value.
+    doc : str
+        What it is.
+    """
+
+    def __init__(self, read: Callable[[FittedModel], Value], doc: str) -> None:
+        super().__init__(lambda estimator: read(estimator._fitted), doc=doc)
+
+    if TYPE_CHECKING:
+
+        def __get__(self, instance: Any, owner: Any = None) -> Value: ...  # type: ignore[override]
 
 
 class TabularEstimator(BaseEstimator):
@@ -175,96 +195,57 @@ class TabularEstimator(BaseEstimator):
         )
         return self
 
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_model")
+
     @property
     def _fitted(self) -> FittedModel:
         """The fitted model; scikit-learn's error if there is none."""
         check_is_fitted(self)
         return self._model
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_model")
-
-    @property
-    def columns_(self) -> Columns:
-        """What was learned of each column."""
-        return self._fitted.columns
-
-    @property
-    def trained_(self) -> Trained:
-        """The networks."""
-        return self._fitted.trained
-
-    @property
-    def weights_(self) -> npt.NDArray[np.float64]:
-        """Weights of the members in predictions."""
-        return self._fitted.weights
-
-    @property
-    def encoding_(self) -> list[dict[Any, str]]:
-        """For each member, the method and the size of each numerical column."""
-        return self._fitted.encodings
-
-    @property
-    def encoding_choices_(self) -> list[dict[str, Any]]:
-        """Why each numerical column has its encoding, where training rows decided it."""
-        return self._fitted.choices
-
-    @property
-    def candidates_(self) -> list[dict[str, Any]]:
-        """Each kind of network that was tried."""
-        return self._fitted.candidates
-
-    @property
-    def validation_score_(self) -> float:
-        """The metric of the predictions on the validation rows."""
-        return self._fitted.score
-
-    @property
-    def target_name_(self) -> str | None:
-        """Name of the target, if it was a series with a name."""
-        return self._fitted.target_name
-
-    @property
-    def n_features_in_(self) -> int:
-        """Number of columns."""
-        return len(self._fitted.columns)
-
-    @property
-    def feature_names_in_(self) -> npt.NDArray[Any]:
-        """Names of the columns, if they have names."""
-        if self._fitted.columns.names is None:
-            raise AttributeError("feature_names_in_ is not available: the columns had no names.")
-        return np.array(self._fitted.columns.names, dtype=object)
-
-    @property
-    def backbones_(self) -> list[Backbone]:
-        """Configuration of each member's network behind the encoding."""
-        return self._fitted.backbones
-
-    @property
-    def history_(self) -> list[dict[str, Any]]:
+    columns_ = Learned(lambda model: model.columns, "What was learned of each column.")
+    trained_ = Learned(lambda model: model.trained, "The networks.")
+    weights_ = Learned(lambda model: model.weights, "Weights of the members in predictions.")
+    encoding_ = Learned(
+        lambda model: model.encodings, "For each member, the method and the size of each numerical column."
+    )
+    encoding_choices_ = Learned(
+        lambda model: model.choices, "Why each numerical column has its encoding, where training rows decided it."
+    )
+    candidates_ = Learned(lambda model: model.candidates, "Each kind of network that was tried.")
+    validation_score_ = Learned(lambda model: model.score, "The metric of the predictions on the validation rows.")
+    target_name_ = Learned(lambda model: model.target_name, "Name of the target, if it was a series with a name.")
+    n_features_in_ = Learned(lambda model: len(model.columns), "Number of columns.")
+    backbones_ = Learned(lambda model: model.backbones, "Configuration of each member's network behind the encoding.")
+    knots_ = Learned(
+        lambda model: model.knots,
+        "Interior knots of each numerical column for each member after training, in the units of the table.",
+    )
+    interactions_ = Learned(
+        lambda model: model.interactions,
+        "Pairs of numerical columns whose interactions each member has; empty lists without interactions.",
+    )
+    feature_importances_ = Learned(
+        lambda model: model.importances,
+        "Increase of the loss on up to 1,000 validation rows when a column is shuffled, one number per column.",
+    )
+    history_ = Learned(
+        lambda model: model.history,
         """How each member was trained.
 
         A dict of ``loss`` (mean training loss of each epoch), ``score`` (validation metric of each epoch, in the units
         of the target; NaN for networks of a refit, which have no validation rows), ``learning_rate``, ``metric`` (its
         name), ``best_epoch`` (whose weights are kept, from 1) and ``seconds``.
-        """
-        return self._fitted.history
+        """,
+    )
 
     @property
-    def knots_(self) -> list[dict[Any, npt.NDArray[np.float64]]]:
-        """Interior knots of each numerical column for each member after training, in the units of the table."""
-        return self._fitted.knots
-
-    @property
-    def interactions_(self) -> list[list[tuple[Any, Any]]]:
-        """Pairs of numerical columns whose interactions each member has; empty lists without interactions."""
-        return self._fitted.interactions
-
-    @property
-    def feature_importances_(self) -> npt.NDArray[np.float64]:
-        """Increase of the loss on up to 1,000 validation rows when a column is shuffled, one number per column."""
-        return self._fitted.importances
+    def feature_names_in_(self) -> npt.NDArray[Any]:
+        """Names of the columns, if they have names."""
+        if self.columns_.names is None:
+            raise AttributeError("feature_names_in_ is not available: the columns had no names.")
+        return np.array(self.columns_.names, dtype=object)
 
     def _apply(self, predict: Callable[[CodedTable], Any], X: Any) -> Any:
         """Return what a function predicts for a table, or an iterator of its results for the batches of a stream."""

@@ -11,10 +11,8 @@ from sklearn.metrics import accuracy_score, r2_score
 
 from knotwork._checks import argument_error, check_bool
 from knotwork._preparation.columns import CodedTable
-from knotwork._preparation.targets import Labels
-from knotwork.estimators._base import TabularEstimator
+from knotwork.estimators._base import Learned, TabularEstimator
 from knotwork.estimators._combination import SMALLEST, Residuals
-from knotwork.estimators._tasks import Classification
 from knotwork.training import OBJECTIVES
 
 __all__ = ["TabularClassifier", "TabularRegressor"]
@@ -259,15 +257,11 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
         central = self._model.task.objective.central(predictions)
         return float(r2_score(y, central, sample_weight=sample_weight))
 
-    @property
-    def n_targets_(self) -> int | None:
-        """Number of targets, or None for a target of shape (n,)."""
-        return self._fitted.n_targets
-
-    @property
-    def residuals_(self) -> Residuals | None:
-        """Quantiles of residuals, by which intervals are made; None if no rows were held out."""
-        return self._fitted.calibration.residuals
+    n_targets_ = Learned(lambda model: model.n_targets, "Number of targets, or None for a target of shape (n,).")
+    residuals_ = Learned(
+        lambda model: model.calibration.residuals,
+        "Quantiles of residuals, by which intervals are made; None if no rows were held out.",
+    )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -368,24 +362,9 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
         y, predictions, sample_weight = self._beside_target(X, y, sample_weight)
         return float(accuracy_score(y, predictions, sample_weight=sample_weight))
 
-    @property
-    def labels_(self) -> Labels:
-        """The classes, by which codes become labels."""
-        task = self._fitted.task
-        assert isinstance(task, Classification)
-        return task.classes
-
-    @property
-    def classes_(self) -> npt.NDArray[Any]:
-        """The labels, sorted."""
-        return self.labels_.classes
-
-    @property
-    def temperature_(self) -> float:
-        """Logarithms of probabilities are divided by it."""
-        return self._fitted.calibration.temperature
-
-    @property
-    def calibration_(self) -> list[dict[str, Any]]:
-        """How far probabilities can be trusted."""
-        return list(self._fitted.calibration.groups)
+    labels_ = Learned(lambda model: model.task.classes, "The classes, by which codes become labels.")
+    classes_ = Learned(lambda model: model.task.classes.classes, "The labels, sorted.")
+    temperature_ = Learned(
+        lambda model: model.calibration.temperature, "Logarithms of probabilities are divided by it."
+    )
+    calibration_ = Learned(lambda model: list(model.calibration.groups), "How far probabilities can be trusted.")

@@ -109,7 +109,7 @@ class SavedEstimator:
         """Return what is saved of a model; JSON has no NaN."""
         trained, task = model.trained, model.task
         return cls(
-            task=replace(task, by_class=None) if isinstance(task, Classification) else task,
+            task=replace(task, by_class=None),
             columns=tuple(model.columns),
             indicated=model.indicated,
             target_name=model.target_name,
@@ -316,8 +316,9 @@ def _check_task(saved: SavedEstimator) -> None:
     task, residuals, groups = saved.task, saved.calibration.residuals, saved.calibration.groups
     if task.objective.task != task.name:
         raise argument_error("objective", f"be one for {task.name}", task.objective.name)
-    if isinstance(task, Classification) and (task.labels is None or residuals is not None or saved.n_targets):
-        raise argument_error("task", "have labels, and neither residuals nor numbers", task.name)
+    has_classes = isinstance(task, Classification)
+    if (task.labels is not None) != has_classes or (has_classes and (residuals is not None or saved.n_targets)):
+        raise argument_error("labels", "be those of a classifier, without residuals and several targets", task.name)
     check_int(2 if saved.n_targets is None else saved.n_targets, "n_targets", minimum=2)
     if saved.calibration.temperature < 1e-3:
         raise argument_error("temperature", "be a number of at least 0.001", saved.calibration.temperature)

@@ -383,7 +383,7 @@ def _warm_members(
     if (
         warm is not None
         and columns == before.columns
-        and task.has_same_classes(before.task)
+        and task.labels == before.task.labels
         and prepared.indicated == before.indicated
         and _loss_of(before.trained.objective) == _loss_of(prepared.table.goal)
         and is_learned == (prepared.missing == "learned" and bool(prepared.indicated))

@@ -54,9 +54,15 @@ class Task(ABC):
     ----------
     objective : Objective
         What networks are trained for.
+    labels : Labels or None
+        The classes, once a target of classes was learned.
+    by_class : ndarray of shape (n_classes,) or None
+        Their weights.
     """
 
     objective: Objective
+    labels: Labels | None = None
+    by_class: Weights = None
     name: ClassVar[str]
 
     @abstractmethod
@@ -81,26 +87,29 @@ class Task(ABC):
 
     @abstractmethod
     def response_names(self, n_targets: int | None) -> list[str]:
-        """Return the names of the responses: classes, or targets and levels."""
+        """Return the names of the responses: classes, or targets and levels; one target has an empty name."""
 
     @abstractmethod
     def loss(self, mean: Floats, target: npt.NDArray[Any], calibration: Calibration, trained: Trained) -> float:
-        """Return the loss of the mean of members."""
+        """Return the loss of the mean of members: the log loss of classes, or the objective's metric."""
+
+    @property
+    def classes(self) -> Labels:
+        """The classes of a task that has learned them."""
+        assert self.labels is not None
+        return self.labels
 
     @property
     def n_classes(self) -> int:
-        """Number of classes; 0 for numbers."""
-        return 0
-
-    def has_same_classes(self, other: "Task") -> bool:
-        """Return whether another task, which has learned its target too, has the same classes."""
-        del other
-        return True
+        """Number of classes; 0 for numbers, and before a target was learned."""
+        return 0 if self.labels is None else self.labels.n_classes
 
     def weigh(self, target: npt.NDArray[Any], weights: Weights) -> Weights:
-        """Return the weights of rows with a target as `read` returns it, from their own weights."""
-        del target
-        return weights
+        """Return the weights of rows with a target as `read` returns it: their own times those of their classes."""
+        if self.by_class is None:
+            return weights
+        by_class: Floats = self.by_class[target]
+        return by_class if weights is None else by_class * weights
 
     def row_weights(self, target: npt.NDArray[Any], sample_weight: Any) -> Weights:
         """Return weights of rows of a table in memory, at most 1, or None if all are alike."""
@@ -115,37 +124,30 @@ class Regression(Task):
     name = "regression"
 
     def learn(self, y: Any) -> tuple[Self, npt.NDArray[Any]]:
-        """Check a target; nothing of it is needed for predictions."""
         return self, self.read(y)
 
     def read(self, y: Any) -> npt.NDArray[Any]:
-        """Check a target, and return it as numbers."""
         target = check_target(y)
         self.objective.check_target(target)
         return target
 
     def calibrate(self, held: HeldOut | None) -> Calibration:
-        """Keep quantiles of residuals."""
         return Calibration(None if held is None else Residuals.from_rows(held, self.objective))
 
     def mean(self, outputs: Floats, weights: Floats) -> Floats:
-        """Return the weighted mean of predictions."""
         return doubled((weights[:, None, None] * (0.5 * outputs)).sum(axis=0))
 
     def responses(self, mean: Floats, calibration: Calibration, n_targets: int | None) -> Floats:
-        """Return predictions, of each target and level; of a distribution its mean."""
         del calibration
         return by_target(mean, n_targets)[..., : len(self.objective.labels)].reshape(len(mean), -1)
 
     def response_names(self, n_targets: int | None) -> list[str]:
-        """Return names of targets and levels; one target has an empty name."""
         labels = self.objective.labels
         if n_targets is None:
             return list(labels)
         return [f"target {place + 1} {label}".strip() for place in range(n_targets) for label in labels]
 
     def loss(self, mean: Floats, target: npt.NDArray[Any], calibration: Calibration, trained: Trained) -> float:
-        """Return the objective's metric."""
         del calibration
         rows = ValidationRows.from_predictions(mean[None], target, trained=trained)
         return min(rows.score_of(np.ones(1)), float(np.finfo(np.float64).max))
@@ -154,51 +156,22 @@ class Regression(Task):
 @final
 @dataclass(frozen=True, eq=False)
 class Classification(Task):
-    """Classes.
-
-    Parameters
-    ----------
-    objective : Objective
-        What networks are trained for.
-    labels : Labels or None
-        The classes, once a target was learned.
-    by_class : ndarray of shape (n_classes,) or None
-        Their weights.
-    """
+    """Classes."""
 
     name = "classification"
-    labels: Labels | None = None
-    by_class: Weights = None
-
-    @property
-    def classes(self) -> Labels:
-        """The classes of a task that has learned its target."""
-        assert self.labels is not None
-        return self.labels
-
-    @property
-    def n_classes(self) -> int:
-        """Number of classes; 0 before a target was learned."""
-        return 0 if self.labels is None else self.labels.n_classes
-
-    def has_same_classes(self, other: Task) -> bool:
-        """Return whether another classification has the same classes."""
-        return isinstance(other, Classification) and other.labels == self.labels
 
     def learn(self, y: Any) -> tuple[Self, npt.NDArray[Any]]:
-        """Learn the classes and their weights."""
         labels, codes = Labels.from_values(y)
         return self.with_classes(labels, np.bincount(codes, minlength=labels.n_classes)), codes
 
     def with_classes(self, labels: Labels, counts: npt.NDArray[np.int64]) -> Self:
-        """Return the task with its classes, of which there are so many rows each."""
+        """Return the task with its classes and their numbers of rows."""
         wanted = getattr(self.objective, "class_weight", None)
         wanted = dict(wanted) if isinstance(wanted, tuple) else wanted
         by_class = None if wanted is None else class_weights(wanted, labels.classes, counts)
         return replace(self, labels=labels, by_class=by_class)
 
     def read(self, y: Any) -> npt.NDArray[Any]:
-        """Return the codes of classes that are known."""
         labels, codes = Labels.from_values(y)
         known = dict(zip(self.classes.values, range(self.n_classes), strict=True))
         unknown = [value for value in labels.values if value not in known]
@@ -206,15 +179,7 @@ class Classification(Task):
             raise argument_error("y_val", f"have classes of y, {listed(known)}", listed(unknown))
         return np.array([known[value] for value in labels.values])[codes]
 
-    def weigh(self, target: npt.NDArray[Any], weights: Weights) -> Weights:
-        """Multiply the weights of rows by those of their classes."""
-        if self.by_class is None:
-            return weights
-        by_class: Floats = self.by_class[target]
-        return by_class if weights is None else by_class * weights
-
     def calibrate(self, held: HeldOut | None) -> Calibration:
-        """Learn the temperature, and how far probabilities can be trusted."""
         is_wanted = getattr(self.objective, "calibrate", None) is not None
         if held is None:
             if is_wanted:
@@ -226,23 +191,19 @@ class Classification(Task):
         return Calibration(temperature=learned, groups=tuple(reliability(held, learned)))
 
     def mean(self, outputs: Floats, weights: Floats) -> Floats:
-        """Return the weighted mean of probabilities."""
         shares = softmax(outputs[..., : self.n_classes], axis=-1)
         mean: Floats = np.tensordot(weights, shares, axes=1)
         return mean
 
     def responses(self, mean: Floats, calibration: Calibration, n_targets: int | None) -> Floats:
-        """Return probabilities."""
         del n_targets
         return tempered(mean, calibration.temperature)
 
     def response_names(self, n_targets: int | None) -> list[str]:
-        """Return the classes."""
         del n_targets
         return [str(label) for label in self.classes.classes.tolist()]
 
     def loss(self, mean: Floats, target: npt.NDArray[Any], calibration: Calibration, trained: Trained) -> float:
-        """Return the log loss."""
         del trained
         chosen = tempered(mean, calibration.temperature)[np.arange(len(target)), target]
         return float(-np.log(np.maximum(chosen, SMALLEST)).mean())
