@@ -131,7 +131,7 @@ def open_model_file(path: str | Path) -> Iterator["ModelFile"]:
     if not path.is_file():
         raise PersistenceError(f"{str(path)!r} is not a file. Pass the path that was passed to save.")
     _check_header(path)
-    if not _is_text(path):
+    if str(path).encode(errors="replace").decode() != str(path):  # Python represents some bytes by surrogates
         raise PersistenceError(f"{str(path)!r} has a name that is not UTF-8, which safetensors cannot open. Rename it.")
     from safetensors import SafetensorError, safe_open  # noqa: PLC0415 - an installation without extras has none
 
@@ -147,15 +147,6 @@ def open_model_file(path: str | Path) -> Iterator["ModelFile"]:
         raise
     except (ValueError, TypeError, OverflowError, LookupError, RuntimeError, MemoryError) as error:
         raise _damaged(path, error) from error
-
-
-def _is_text(path: Path) -> bool:
-    """Return whether a path is valid Unicode; otherwise Python represents some bytes by surrogates."""
-    try:
-        str(path).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _in_order(content: bytes) -> bytes:

@@ -96,18 +96,15 @@ def _effect(model: "AdditiveModel", place: int, factor: float) -> AdditiveEffect
     before = 1 + sum(each.width for each in model.terms_[:place])
     piece = slice(before, before + term.width)
     effect = np.stack([rows @ solution.beta[piece] for solution in model.solutions_], axis=1)
-    errors = [solution.unit * _deviations(rows, solution.covariance[piece, piece]) for solution in model.solutions_]
+    covariances = [solution.covariance[piece, piece] for solution in model.solutions_]
+    variances = [np.maximum(np.einsum("ij,jk,ik->i", rows, each, rows), 0.0) for each in covariances]
+    errors = [each.unit * np.sqrt(variance) for each, variance in zip(model.solutions_, variances, strict=True)]
     margin = factor * np.stack(errors, axis=1)
     degrees = np.array([solution.degrees[place] for solution in model.solutions_])
     if len(model.solutions_) == 1:
         effect, margin = effect[:, 0], margin[:, 0]
     used = float(degrees[0]) if len(degrees) == 1 else degrees
     return AdditiveEffect(term.name, values, effect, effect - margin, effect + margin, used)
-
-
-def _deviations(rows: FloatArray, covariance: FloatArray) -> FloatArray:
-    deviations: FloatArray = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", rows, covariance, rows), 0.0))
-    return deviations
 
 
 def _grid(model: "AdditiveModel", term: Term) -> tuple[npt.NDArray[Any], CodedTable]:

@@ -17,8 +17,8 @@ from knotwork.estimators._model import FittedModel
 from knotwork.estimators._parameters import hinted, nested_parameters, with_nested
 from knotwork.estimators._settings import FitSettings
 from knotwork.estimators._steps import Monitor, fit_model
-from knotwork.nn import Backbone
-from knotwork.training import Reporter, TrainingConfig
+from knotwork.nn import Backbone, InteractionConfig
+from knotwork.training import Objective, Reporter, TrainingConfig
 
 if TYPE_CHECKING:  # explanations are loaded when they are asked for
     from knotwork.additive import Contributions
@@ -65,14 +65,14 @@ class TabularEstimator(BaseEstimator):
         time_limit: float | None = None,
         search: str | None = None,
         n_members: int | None = None,
-        interactions: Any = None,
+        interactions: int | str | Sequence[Any] | InteractionConfig | None = None,
         columns: ColumnConfig | None = None,
         validation: Any = None,
-        objective: Any = "auto",
+        objective: str | Objective | Callable[..., Any] = "auto",
         training: TrainingConfig | None = None,
         warm_start: bool = False,
         device: Any = "auto",
-        random_state: Any = None,
+        random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.encoding = encoding
         self.backbone = backbone

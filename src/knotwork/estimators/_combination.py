@@ -161,7 +161,8 @@ class ValidationRows:
         metric, mean = self.config.metric_for(self.objective), np.tensordot(weights, self.predictions, axes=1)
         if self.objective.task == "classification":
             mean = np.log(np.maximum(mean, SMALLEST))
-        score = _metric_of(metric, mean, self.target, self.weights)
+        weight = None if self.weights is None else torch.from_numpy(self.weights)[None]
+        score = float(mean_score(metric, torch.from_numpy(mean)[None], torch.from_numpy(self.target)[None], weight)[0])
         return float(metric.in_units(np.array(score if metric.lower_is_better else -score), self.unit))
 
     @property
@@ -186,14 +187,6 @@ class ValidationRows:
         weights = None if self.weights is None else torch.from_numpy(self.weights).expand(len(means), -1)
         scores = validation_scores(self.config, self.objective, torch.from_numpy(means), target, weights)
         return scores.numpy()
-
-
-def _metric_of(
-    metric: Metric, predictions: FloatArray, target: npt.NDArray[Any], weights: FloatArray | None = None
-) -> float:
-    """Return a metric of predictions of shape (n, d_out), or logits."""
-    rows = None if weights is None else torch.from_numpy(weights)[None]
-    return float(mean_score(metric, torch.from_numpy(predictions)[None], torch.from_numpy(target)[None], rows)[0])
 
 
 class HeldOut(NamedTuple):

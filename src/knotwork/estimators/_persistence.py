@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from numbers import Integral, Number
 from pathlib import Path
+from types import NoneType
 from typing import Any, Self, final, get_type_hints
 
 import numpy as np
@@ -388,8 +389,8 @@ def _check_candidate(content: dict[str, Any], metric: str) -> None:
     check_int(1 if content["size"] is None else content["size"], "size", minimum=1)
     check_choice(content["backbone"], "backbone", BACKBONES)
     check_choice(content["metric"], "metric", (*METRICS, metric))
-    if not isinstance(content["score"], float | None):
+    if type(content["score"]) not in (int, float, NoneType):
         raise type_error("score", "be a number", content["score"])
     for name in ("seconds", "weight"):
-        if not isinstance(content[name], float) or content[name] < 0.0:
+        if type(content[name]) not in (int, float) or content[name] < 0.0:
             raise type_error(name, "be a number of at least 0", content[name])

@@ -458,7 +458,7 @@ def combine(preparation: Preparation, trained: Trained) -> FittedModel:
         indicated=preparation.prepared.indicated,
         trained=combination.trained,
         weights=combination.weights,
-        encodings=_named_encodings(columns, recipes),
+        encodings=[dict(zip(columns.numerical_names, map(str, each.encodings), strict=True)) for each in recipes],
         config=preparation.config,
         calibration=preparation.task.calibrate(combination.held),
         candidates=combination.table,
@@ -468,12 +468,6 @@ def combine(preparation: Preparation, trained: Trained) -> FittedModel:
         held=_held(preparation, combination),
         warm=_warm(preparation, combination, recipes),
     )
-
-
-def _named_encodings(columns: Columns, recipes: Sequence[Recipe]) -> list[dict[Any, str]]:
-    """Return the encoding of each numerical column, by name, for each network."""
-    names = columns.numerical_names
-    return [dict(zip(names, map(str, recipe.encodings), strict=True)) for recipe in recipes]
 
 
 def _warm(preparation: Preparation, combination: Combination, recipes: list[Recipe]) -> Warm | None:
