@@ -24,13 +24,13 @@ if TYPE_CHECKING:  # explanations are loaded when they are asked for
     from knotwork.additive import Contributions
     from knotwork.estimators.explanations import FeatureEffect, TableFunction
 
-__all__ = ["Learned", "TabularEstimator", "fitted", "settings_of"]
+__all__ = ["FromModel", "TabularEstimator", "fitted", "settings_of"]
 
 Value = TypeVar("Value")
 Estimator = TypeVar("Estimator", bound="TabularEstimator")
 
 
-class Learned(property, Generic[Value]):
+class FromModel(property, Generic[Value]):
     """A fitted attribute of an estimator: a value of its model, or scikit-learn's error before a fit.
 
     Parameters
@@ -204,33 +204,33 @@ class TabularEstimator(BaseEstimator):
         check_is_fitted(self)
         return self._model
 
-    columns_ = Learned(lambda model: model.columns, "What was learned of each column.")
-    trained_ = Learned(lambda model: model.trained, "The networks.")
-    weights_ = Learned(lambda model: model.weights, "Weights of the members in predictions.")
-    encoding_ = Learned(
+    columns_ = FromModel(lambda model: model.columns, "What was learned of each column.")
+    trained_ = FromModel(lambda model: model.trained, "The networks.")
+    weights_ = FromModel(lambda model: model.weights, "Weights of the members in predictions.")
+    encoding_ = FromModel(
         lambda model: model.encodings, "For each member, the method and the size of each numerical column."
     )
-    encoding_choices_ = Learned(
+    encoding_choices_ = FromModel(
         lambda model: model.choices, "Why each numerical column has its encoding, where training rows decided it."
     )
-    candidates_ = Learned(lambda model: model.candidates, "Each kind of network that was tried.")
-    validation_score_ = Learned(lambda model: model.score, "The metric of the predictions on the validation rows.")
-    target_name_ = Learned(lambda model: model.target_name, "Name of the target, if it was a series with a name.")
-    n_features_in_ = Learned(lambda model: len(model.columns), "Number of columns.")
-    backbones_ = Learned(lambda model: model.backbones, "Configuration of each member's network behind the encoding.")
-    knots_ = Learned(
+    candidates_ = FromModel(lambda model: model.candidates, "Each kind of network that was tried.")
+    validation_score_ = FromModel(lambda model: model.score, "The metric of the predictions on the validation rows.")
+    target_name_ = FromModel(lambda model: model.target_name, "Name of the target, if it was a series with a name.")
+    n_features_in_ = FromModel(lambda model: len(model.columns), "Number of columns.")
+    backbones_ = FromModel(lambda model: model.backbones, "Configuration of each member's network behind the encoding.")
+    knots_ = FromModel(
         lambda model: model.knots,
         "Interior knots of each numerical column for each member after training, in the units of the table.",
     )
-    interactions_ = Learned(
+    interactions_ = FromModel(
         lambda model: model.interactions,
         "Pairs of numerical columns whose interactions each member has; empty lists without interactions.",
     )
-    feature_importances_ = Learned(
+    feature_importances_ = FromModel(
         lambda model: model.importances,
         "Increase of the loss on up to 1,000 validation rows when a column is shuffled, one number per column.",
     )
-    history_ = Learned(
+    history_ = FromModel(
         lambda model: model.history,
         """How each member was trained.
 

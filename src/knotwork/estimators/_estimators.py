@@ -11,7 +11,7 @@ from sklearn.metrics import accuracy_score, r2_score
 
 from knotwork._checks import argument_error, check_bool
 from knotwork._preparation.columns import CodedTable
-from knotwork.estimators._base import Learned, TabularEstimator
+from knotwork.estimators._base import FromModel, TabularEstimator
 from knotwork.estimators._combination import SMALLEST, Residuals
 from knotwork.training import OBJECTIVES
 
@@ -257,8 +257,8 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
         central = self._model.task.objective.central(predictions)
         return float(r2_score(y, central, sample_weight=sample_weight))
 
-    n_targets_ = Learned(lambda model: model.n_targets, "Number of targets, or None for a target of shape (n,).")
-    residuals_ = Learned(
+    n_targets_ = FromModel(lambda model: model.n_targets, "Number of targets, or None for a target of shape (n,).")
+    residuals_ = FromModel(
         lambda model: model.calibration.residuals,
         "Quantiles of residuals, by which intervals are made; None if no rows were held out.",
     )
@@ -362,9 +362,9 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
         y, predictions, sample_weight = self._beside_target(X, y, sample_weight)
         return float(accuracy_score(y, predictions, sample_weight=sample_weight))
 
-    labels_ = Learned(lambda model: model.task.classes, "The classes, by which codes become labels.")
-    classes_ = Learned(lambda model: model.task.classes.classes, "The labels, sorted.")
-    temperature_ = Learned(
+    labels_ = FromModel(lambda model: model.task.classes, "The classes, by which codes become labels.")
+    classes_ = FromModel(lambda model: model.task.classes.classes, "The labels, sorted.")
+    temperature_ = FromModel(
         lambda model: model.calibration.temperature, "Logarithms of probabilities are divided by it."
     )
-    calibration_ = Learned(lambda model: list(model.calibration.groups), "How far probabilities can be trusted.")
+    calibration_ = FromModel(lambda model: list(model.calibration.groups), "How far probabilities can be trusted.")
