@@ -38,14 +38,12 @@ KINDS = {
 
 BOOLEANS = (bool, np.bool_)
 NUMBERS = (Real, Decimal, np.bool_)
-MOMENTS: dict[str, tuple[Any, str]] = {
-    "date": ((datetime.date, np.datetime64), "datetime64[us]"),
-    "time": (datetime.time, "timedelta64[us]"),
-    "duration": ((datetime.timedelta, np.timedelta64), "timedelta64[us]"),
+MOMENTS: dict[str, tuple[Any, str, Any]] = {
+    "date": ((datetime.date, np.datetime64), "datetime64[us]", nw.Date),
+    "time": (datetime.time, "timedelta64[us]", nw.Time),
+    "duration": ((datetime.timedelta, np.timedelta64), "timedelta64[us]", nw.Duration),
 }
-"""For each kind of dates and times, the types of Python's objects and the type in which they are kept."""
-REASONS = {"date": nw.Date, "time": nw.Time, "duration": nw.Duration}
-"""The types of `ADVICE` for the kinds of dates and times."""
+"""For each kind of dates and times, the types of Python's objects, the type they are kept in, and that of `ADVICE`."""
 PERIOD = "Period"
 """The name of a type of pandas, which may not be installed."""
 UTC = "UTC"
@@ -115,7 +113,7 @@ class Cells:
         Dates, and text that is no number, raise an error that names the column.
         """
         if self.kind in ("date", "time"):
-            raise ColumnTypeError(f"{label} held numbers when it was fitted, and now {ADVICE[REASONS[self.kind]]}.")
+            raise ColumnTypeError(f"{label} held numbers when it was fitted, and now {ADVICE[MOMENTS[self.kind][2]]}.")
         if self.kind == "duration":
             values = self.values / np.timedelta64(1, "s")
         elif self.kind in ("text", "mixed"):
@@ -137,7 +135,7 @@ class Cells:
     def refuse_moments(self, label: str) -> None:
         """Raise an error that names the column if it holds dates, times or durations."""
         if self.kind in MOMENTS:
-            raise ColumnTypeError(f"{label} {ADVICE[REASONS[self.kind]]}.")
+            raise ColumnTypeError(f"{label} {ADVICE[MOMENTS[self.kind][2]]}.")
 
     def codes(self, categories: Iterable[Label], *, as_text: bool) -> IntArray:
         """Return for each row the place of its value in `categories`, from 1; 0 where it is missing or unseen.
@@ -284,7 +282,7 @@ def _from_objects(
         return Cells("boolean", np.array(present, dtype=bool), where)
     if _all(types, NUMBERS) and not any(issubclass(each, BOOLEANS) for each in types):
         return _spread(_from_numbers(present, types, label), where)
-    for kind, (kinds, dtype) in MOMENTS.items() if other is None else ():
+    for kind, (kinds, dtype, _) in MOMENTS.items() if other is None else ():
         if all(issubclass(each, kinds) or (kind == "date" and each.__name__ == PERIOD) for each in types):
             zones = [each for each in present if isinstance(each, datetime.datetime) and each.tzinfo is not None]
             zone = (zone or UTC) if zones else None
@@ -354,7 +352,7 @@ def _plain(value: Any, label: str, other: Callable[[Any], str] | None) -> Label:
         return other(value)
     if np.iscomplexobj(value):
         raise ColumnTypeError(f"{label} holds {value!r}: Complex data not supported. Split it into two columns.")
-    if any(isinstance(value, types) for types, _ in MOMENTS.values()):
+    if any(isinstance(value, types) for types, *_ in MOMENTS.values()):
         raise ColumnTypeError(
             f"{label} mixes dates, times or durations, such as {value!s}, with other values. "
             "Convert all of them to dates, or all to text."

@@ -4,7 +4,7 @@ import time
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Self, TypeAlias, final
+from typing import Any, Self, TypeAlias, final
 
 import numpy as np
 import numpy.typing as npt
@@ -422,24 +422,17 @@ def fit_column(
     `bins` is another placement for the bins of methods that have the default one of `PiecewiseLinearEncoder`.
     """
     plain = Column.from_values(np.ascontiguousarray(values))
-    return _fit_forms(_Forms(plain, plain, plain, plain), encodings, goal, seed=seed, bins=bins)
+    return _fit_forms((plain, plain, plain, plain), encodings, goal, seed=seed, bins=bins)
 
 
-class _Forms(NamedTuple):
-    """A column as encodings take it: all values, and those within the usual range; for placements by a target as well.
-
-    Only the last two have rows, if the others are summaries; none if no encoding needs them.
-    """
-
-    plain: Column
-    usual: Column
-    plain_rows: Column
-    usual_rows: Column
+Forms: TypeAlias = tuple[Column, Column, Column, Column]
+"""A column as encodings take it: all values, and those within the usual range; then both for encodings that need the
+target, which alone have rows if the others are summaries. None have rows if no encoding needs them."""
 
 
 def _usual_forms(
     values: FloatArray, weights: FloatArray | None, summary: Column | None = None, *, with_rows: bool = True
-) -> _Forms:
+) -> Forms:
     """Return the forms of a column; of a summary of all rows, the ones with rows are those of the sample `values`."""
     values = np.ascontiguousarray(values)
     plain = Column.from_values(values, weights, with_rows=with_rows)
@@ -447,14 +440,14 @@ def _usual_forms(
         within = to_usual_range(values)
         is_same = np.array_equal(within, values, equal_nan=True)  # so it is in most columns, which are sorted once
         usual = plain if is_same else Column.from_values(within, weights, with_rows=with_rows)
-        return _Forms(plain, usual, plain, usual)
+        return plain, usual, plain, usual
     ends = usual_range_of(summary)
     sample = Column.from_values(np.clip(values, *ends), weights, with_rows=with_rows)
-    return _Forms(summary, summary.clipped(*ends), plain, sample.stretched(*ends))
+    return summary, summary.clipped(*ends), plain, sample.stretched(*ends)
 
 
 def _fit_forms(
-    forms: _Forms, encodings: Iterable[Encoding], goal: Target, *, seed: int, bins: str | None = None
+    forms: Forms, encodings: Iterable[Encoding], goal: Target, *, seed: int, bins: str | None = None
 ) -> Results:
     trees = {name: _SharedTrees(each) for name, each in PLACEMENTS.items() if isinstance(each, TreePlacement)}
     out: Results = {}

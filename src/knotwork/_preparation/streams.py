@@ -259,7 +259,6 @@ class Reservoir:
     def __init__(self, most: int) -> None:
         self.most, self._limit = most, np.iinfo(np.uint64).max
         self._parts: list[tuple[UintArray, Any]] = []
-        self._n_rows = 0
         self._categorical: list[str] | None = None
 
     def add(self, hashes: UintArray, raw: Any) -> None:
@@ -271,8 +270,7 @@ class Reservoir:
             self._categorical = [name for name, kind in schema.items() if kind == nw.Categorical]
         if len(chosen):
             self._parts.append((hashes[chosen], _take(raw, chosen)))
-            self._n_rows += len(chosen)
-        if self._n_rows > 2 * self.most:
+        if sum(len(part) for part, _ in self._parts) > 2 * self.most:
             self._shrink()
 
     def _shrink(self) -> None:
@@ -282,7 +280,6 @@ class Reservoir:
         self._limit = np.partition(hashes, self.most - 1)[self.most - 1]
         kept = [(part, np.flatnonzero(part <= self._limit), rows) for part, rows in self._parts]
         self._parts = [(part[places], _take(rows, places)) for part, places, rows in kept if len(places)]
-        self._n_rows = sum(len(part) for part, _ in self._parts)
 
     def rows(self) -> tuple[UintArray, Any]:
         """Return the hashes and the rows of the sample, in the order of the stream."""
