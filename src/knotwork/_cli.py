@@ -452,9 +452,8 @@ def show_plan(
     typer.echo(f"sizes: {', '.join(map(str, plan.sizes)) or 'none'}; {folds} {plan.split}, {seeds}")
     typer.echo(f"training: {plan.config}")
     for variant in plan.variants:
-        typer.echo(
-            f"variant {variant.name}: {', '.join(f'{name}={value}' for name, value in variant.training.items())}"
-        )
+        settings = ", ".join(f"{setting}={value}" for setting, value in variant.training.items())
+        typer.echo(f"variant {variant.name}: {settings}")
     for backbone, n_networks, seconds in lines:
         time = "not measured yet" if seconds is None else f"about {written(seconds)} in one process"
         typer.echo(f"{backbone.title}: {n_networks:,} networks, {time}")
@@ -462,10 +461,7 @@ def show_plan(
 
 
 @study_app.command("prepare", epilog="Example: knotwork study prepare paper --out results")
-def prepare_study(
-    name: PlanName,
-    out: ResultFolder,
-) -> None:
+def prepare_study(name: PlanName, out: ResultFolder) -> None:
     """Fit and store the encodings of a plan, so that the training machine does not need LightGBM."""
     from knotwork.study import prepare_plan
 

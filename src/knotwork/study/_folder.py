@@ -154,9 +154,9 @@ def read_table(path: Path) -> "pa.Table | str":
     return table.replace_schema_metadata(metadata or None)
 
 
-def remove_leftovers(folder: Path) -> None:
-    """Remove old unfinished files left by killed processes."""
-    for path in folder.glob(UNFINISHED):
+def remove_leftovers(out: Path) -> None:
+    """Remove old unfinished files that killed processes left in the folders of a study."""
+    for path in out.glob(f"*/{UNFINISHED}"):
         with suppress(OSError):
             if time.time() - path.stat().st_mtime > LEFTOVER_SECONDS:
                 path.unlink()

@@ -127,9 +127,9 @@ class BackboneChoice:
 class Variant:
     """One of several ways of training that a plan compares.
 
-    `name` is its name in the column `variant` of records; `training` has the settings that differ from those of
-    the plan. `interactions` adds functions of pairs of numerical columns to the networks:
-    ``"auto"``, a number of pairs, or the settings of `knotwork.nn.InteractionConfig`; pairs are found on training rows.
+    `name` is its name in the column `variant` of records; `training` has the settings that differ from those of the
+    plan. `interactions` adds functions of pairs of numerical columns to the networks: ``"auto"``, a number of pairs, or
+    the settings of `knotwork.nn.InteractionConfig`; pairs are found on training rows.
     """
 
     name: str = ""

@@ -194,9 +194,8 @@ def _is_choice(item: Wanted) -> bool:
 
 def _choose(table: TrainingTable, split: Split) -> list[Encoding]:
     """Return the encodings of all columns that the training rows of a fold choose."""
-    names = range(table.numbers.shape[1])
-    about: dict[str, Any] = {"names": names, "task": table.task, "seed": split.seed}
-    choices = choose_columns(table.numbers[split.train], table.target[split.train], **about)
+    numbers, target = table.numbers[split.train], table.target[split.train]
+    choices = choose_columns(numbers, target, names=range(numbers.shape[1]), task=table.task, seed=split.seed)
     return [Encoding.parse(choice.encoding) for choice in choices]
 
 

@@ -20,7 +20,7 @@ from knotwork.study._plan import Plan, load_plan
 from knotwork.study._prepared import StudyData, fit_all, load_data
 from knotwork.study._provenance import origin
 from knotwork.study._records import CONSOLIDATED, RecordIndex, consolidate, write_manifest, write_records
-from knotwork.study._traces import TRACES, Result, write_traces
+from knotwork.study._traces import Result, write_traces
 from knotwork.study._trainer import UnitTrainer, failure
 from knotwork.training import MAX_RETRIES, EpochReport, Reporter, connected, resolve_device
 
@@ -148,8 +148,7 @@ def run(
         check_choice(name, "only", plan.names)
     if engine == "local":
         resolve_device(device)  # the devices of a cluster are not those of this machine
-    for name in ("records", *TRACES, "prepared", "locks", "plans"):
-        remove_leftovers(folder / name)
+    remove_leftovers(folder)
     study = StudyRun(plan, folder, report, retry_failed, n_jobs, tuple(only), by_fold)
     if engine == "local":
         return study.train(_LocalEngine(device), progress)
