@@ -14,7 +14,7 @@ import pytest
 import knotwork as kw
 from knotwork._files import check_writable, write_atomically
 from knotwork.compare._run import _command
-from knotwork.datasets import _fetching
+from knotwork.datasets import _loading
 from knotwork.errors import PersistenceError
 
 RANDOM = np.random.default_rng(0)
@@ -81,7 +81,7 @@ def test_without_docstrings_lightgbm_is_refused_in_a_sentence():
 
 def test_a_server_that_sends_byte_after_byte_is_given_up(monkeypatch):
     """Each byte arrives in time, all of them never would."""
-    monkeypatch.setattr(_fetching, "DOWNLOAD_SECONDS", 0.3)
+    monkeypatch.setattr(_loading, "DOWNLOAD_SECONDS", 0.3)
     server, stop = socket.create_server(("127.0.0.1", 0)), threading.Event()
 
     def send():
@@ -98,8 +98,8 @@ def test_a_server_that_sends_byte_after_byte_is_given_up(monkeypatch):
     thread = threading.Thread(target=send)
     thread.start()
     try:
-        with pytest.raises(_fetching._ArchiveError, match="not sent the whole archive in 0 seconds"):
-            _fetching._download(f"http://127.0.0.1:{server.getsockname()[1]}/table.zip")
+        with pytest.raises(_loading._ArchiveError, match="not sent the whole archive in 0 seconds"):
+            _loading._download(f"http://127.0.0.1:{server.getsockname()[1]}/table.zip")
     finally:
         stop.set()
         thread.join()
@@ -109,8 +109,8 @@ def test_a_server_that_sends_byte_after_byte_is_given_up(monkeypatch):
 def test_scikit_learn_takes_the_settings_of_a_download(monkeypatch):
     """Its checks of parameters refuse some in new versions."""
     seen = {}
-    monkeypatch.setattr(_fetching, "fetch_openml", lambda **given: seen.update(given) or SimpleNamespace(data=X))
-    _fetching._fetch_openml(SimpleNamespace(data_id=1), SimpleNamespace(key="x"))
+    monkeypatch.setattr(_loading, "fetch_openml", lambda **given: seen.update(given) or SimpleNamespace(data=X))
+    _loading._fetch_openml(SimpleNamespace(data_id=1), SimpleNamespace(key="x"))
     from sklearn.datasets import fetch_openml
     from sklearn.utils._param_validation import validate_parameter_constraints
 
