@@ -33,7 +33,7 @@ def test_time_that_is_left_goes_to_rows_candidates_and_folds(rounds):
     rounds.run(SCHEDULE)
     assert rounds.compared.n_rows == rounds.source.n_rows == 240
     assert [row.candidate for row in rounds.networks] == [STD, BINS, SPLINE]
-    assert len(rounds.partitions) == 4
+    assert len(rounds.repetitions) == 4
     for row in rounds.networks:
         assert len(row.scores["rmse"]) == len(row.epochs) == len(row.histories) == 8
         assert row.predictions.shape == (240,)
@@ -46,7 +46,7 @@ def test_time_that_is_left_goes_to_rows_candidates_and_folds(rounds):
 def test_without_time_nothing_is_added(rounds):
     rounds.deadline = time.perf_counter() + 1e-6
     rounds.run(replace(SCHEDULE, max_epochs=50))
-    assert (rounds.compared.n_rows, len(rounds.networks), len(rounds.partitions)) == (120, 2, 1)
+    assert (rounds.compared.n_rows, len(rounds.networks), len(rounds.repetitions)) == (120, 2, 1)
     assert rounds.notes == []
     assert "4 of 4 networks were stopped by the time limit" in rounds.banners[0]
 
@@ -64,7 +64,7 @@ def test_ctrl_c_in_a_larger_round_keeps_the_earlier_results(rounds, monkeypatch)
     with pytest.raises(KeyboardInterrupt):
         rounds.run(SCHEDULE)
     assert rounds.schedule is SCHEDULE
-    assert (rounds.compared.n_rows, len(rounds.partitions)) == (120, 1)
+    assert (rounds.compared.n_rows, len(rounds.repetitions)) == (120, 1)
     assert [row.candidate for row in rounds.networks] == [STD, BINS]
 
 

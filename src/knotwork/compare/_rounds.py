@@ -53,9 +53,9 @@ class Rounds:
     """Networks and baselines on the folds of a table; what is finished survives Ctrl-C.
 
     A schedule may have fewer candidates than `candidates`. `note` is called with sentences on what was done, and
-    `deadline`, infinite without a time budget, is on the clock of ``time.perf_counter``. There are `partitions` of the
-    rows into folds, one for each repetition; `seconds` is how long one of them took, and `availability` the part of the
-    processors that training had, measured.
+    `deadline`, infinite without a time budget, is on the clock of ``time.perf_counter``. Each of the `repetitions` has
+    other folds of the same rows; `seconds` is how long one of them took, and `availability` the part of the processors
+    that training had, measured.
     """
 
     source: Source
@@ -67,7 +67,7 @@ class Rounds:
     deadline: float = math.inf
     schedule: ComparisonSchedule = field(init=False)
     compared: Source = field(init=False)
-    partitions: list[PreparedTable] = field(default_factory=list)
+    repetitions: list[PreparedTable] = field(default_factory=list)
     baselines: list[Scored] = field(default_factory=list)
     networks: list[Scored] = field(default_factory=list)
     seconds: float = 0.0
@@ -80,7 +80,7 @@ class Rounds:
 
     def rank(self, others: Sequence[Scored] = ()) -> Ranking:
         """Rank encodings, baselines and other rows."""
-        naive = float(np.mean([naive_scores(prepared) for prepared in self.partitions]))
+        naive = float(np.mean([naive_scores(prepared) for prepared in self.repetitions]))
         ratio = 1 / (self.schedule.folds - 1)  # test rows of a fold to its other rows
         return rank_candidates([*self.scored, *others], task=self.source.task, naive=naive, test_to_train=ratio)
 
@@ -95,7 +95,7 @@ class Rounds:
         began, self.schedule, self.networks = time.perf_counter(), schedule, []
         self.compared = most_related(self.source.draw(schedule.n_rows, seed=self.options.seed), schedule.column_share)
         prepared, self.baselines, notes = self._prepare(self.options.seed)
-        self.partitions = [prepared]
+        self.repetitions = [prepared]
         wall, cpu = time.perf_counter(), time.process_time()
         self._train(prepared, schedule.candidates, self.networks, schedule.costs)
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
@@ -139,27 +139,27 @@ class Rounds:
         affordable = skipped[: int(possible * len(schedule.candidates))]
         if affordable:
             return self._more_candidates(affordable)
-        repeats = len(self.partitions) < MOST_REPETITIONS and possible * len(self.partitions) > 1
+        repeats = len(self.repetitions) < MOST_REPETITIONS and possible * len(self.repetitions) > 1
         return repeats and self._repeat()
 
     def _again(self, schedule: ComparisonSchedule) -> bool:
         """Compare once more, with more rows or columns; what has fewer finite scores than before does not count."""
         columns = "" if schedule.column_share == 1 else f" and {100 * schedule.column_share:.0f} % of the columns"
         self.note(f"Time is left, so the comparison is made again with {schedule.n_rows:,} rows{columns}.")
-        kept = self.schedule, self.compared, self.partitions, self.baselines, self.networks
+        kept = self.schedule, self.compared, self.repetitions, self.baselines, self.networks
         try:
             self._compare(replace(schedule, max_epochs=MOST_EPOCHS, fits=True))
         finally:  # after Ctrl-C, too
             has_fewer = sum(row.is_finite for row in self.networks) < sum(row.is_finite for row in kept[-1])
             if has_fewer:
-                self.schedule, self.compared, self.partitions, self.baselines, self.networks = kept
+                self.schedule, self.compared, self.repetitions, self.baselines, self.networks = kept
         return not has_fewer
 
     def _more_candidates(self, candidates: list[Encoding]) -> bool:
         self.note(f"Time is left, so these are compared as well: {', '.join(map(str, candidates))}.")
         began = time.perf_counter()
         self.schedule = replace(self.schedule, candidates=(*self.schedule.candidates, *candidates))
-        self._train(self.partitions[0], candidates, self.networks)
+        self._train(self.repetitions[0], candidates, self.networks)
         self.seconds += time.perf_counter() - began
         return True
 
@@ -167,7 +167,7 @@ class Rounds:
         """Cross-validate once more with other folds; results count if all rows of the ranking have them."""
         self.note(f"Time is left, so the comparison is repeated with {self.schedule.folds} other folds.")
         began, scored = time.perf_counter(), list[Scored]()
-        prepared, baselines, _ = self._prepare(self.options.seed + REPETITION_SEED * len(self.partitions))
+        prepared, baselines, _ = self._prepare(self.options.seed + REPETITION_SEED * len(self.repetitions))
         encodings = [row.candidate for row in self.networks if row.is_finite and isinstance(row.candidate, Encoding)]
         self._train(prepared, encodings, scored)
         others = {row.candidate: row for row in (*baselines, *scored) if row.is_finite}
@@ -177,7 +177,7 @@ class Rounds:
             [join_repetitions(row, others[row.candidate]) if row.is_finite else row for row in rows]
             for rows in (self.networks, self.baselines)
         )
-        self.partitions.append(prepared)
+        self.repetitions.append(prepared)
         self.seconds += time.perf_counter() - began
         return True
 
@@ -187,7 +187,7 @@ class Rounds:
         """Return the row of an ensemble from its predictions out of fold of the compared rows."""
         rows, none = [], np.zeros(self.schedule.folds, dtype=np.int64)
         known: dict[str, Any] = {"candidate": name, "kind": "ensemble", "epochs": none, "best_epochs": none}
-        for prepared in self.partitions:
+        for prepared in self.repetitions:
             outputs = [to_outputs(predictions[split.test % len(predictions)]) for split in prepared.splits]
             rows.append(score_outputs(prepared, outputs, **known, train_seconds=seconds, n_parameters=n_parameters))
         return reduce(join_repetitions, rows)
@@ -201,8 +201,8 @@ class Rounds:
         if n_columns < n_features:
             rows += f", with {n_columns:,} of {n_features:,} features"
         folds = f"{self.schedule.folds} folds"
-        if len(self.partitions) > 1:
-            folds = f"{len(self.partitions)} x {folds}"
+        if len(self.repetitions) > 1:
+            folds = f"{len(self.repetitions)} x {folds}"
         epochs = np.concatenate([row.epochs for row in self.networks])
         return (
             f"The ranking rests on {rows}, {folds}, and networks trained for {epochs.min()} to {epochs.max()} epochs."

@@ -421,7 +421,7 @@ class ComparisonRun:
 
     def _choices(self, rounds: Rounds) -> list[FeatureChoice]:
         """Return the encodings that suit each numerical column, or nothing for few rows or little time."""
-        prepared, columns = rounds.partitions[0], rounds.compared.read.columns
+        prepared, columns = rounds.repetitions[0], rounds.compared.read.columns
         names, rows = columns.numerical_names, prepared.splits[0].train
         if CHOICE_SECONDS * len(rows) * len(names) / self.availability > CHOICE_SHARE * self.left:
             return []
@@ -448,7 +448,7 @@ class ComparisonRun:
                 (str(n_features), "features"),
                 (str(len(rounds.networks)), "encodings"),
                 (str(len(rounds.baselines)), "baselines"),
-                (str(sum(len(prepared.splits) for prepared in rounds.partitions)), "folds"),
+                (str(sum(len(prepared.splits) for prepared in rounds.repetitions)), "folds"),
                 (str(sum(len(row.epochs) for row in rounds.networks)), "networks"),
                 (f"{time.perf_counter() - self.started:.0f} s", "time"),
             ],
@@ -484,7 +484,7 @@ def _contents(model: Any) -> str:
 
 def _affordable_rows(source: Source, scored: Scored, rounds: Rounds, seconds: float) -> int:
     """Return the number of rows on which the final model can be trained within `seconds`."""
-    prepared = rounds.partitions[0]
+    prepared = rounds.repetitions[0]
     splits = prepared.splits
     fitted = float(np.mean([len(split.train) for split in splits]))
     epoch = scored.train_seconds / max(float(scored.epochs.mean()), 1.0) / fitted
