@@ -9,7 +9,7 @@ from sklearn.utils import check_random_state
 
 from knotwork._checks import argument_error, check_bool, check_choice, check_int, type_error
 from knotwork._preparation.columns import Columns
-from knotwork.encoders import PER_FEATURE, place_pairs
+from knotwork.encoders import place_pairs
 from knotwork.estimators._configs import ColumnConfig, ValidationConfig
 from knotwork.estimators._encodings import check_search
 from knotwork.estimators._plans import EFFORTS, FitPlan, plan_choice, plan_effort, share_of_validation
@@ -91,11 +91,6 @@ class FitSettings:
         chosen = (self.n_members, self.search, self.training)
         is_usual = isinstance(self.encoding, str) and self.encoding == "auto" and self.backbone == "auto"
         return is_usual and chosen == (None, None, None)
-
-    @property
-    def is_per_feature(self) -> bool:
-        """Whether training rows decide the encoding of each column."""
-        return self.search == PER_FEATURE
 
     def random_numbers(self) -> np.random.RandomState:
         """Return what random seeds and rows are drawn from."""

@@ -20,7 +20,7 @@ from knotwork._preparation.members import PreparedTable
 from knotwork._preparation.targets import target_name
 from knotwork._preparation.validation import Holdout, group_codes
 from knotwork._tables import is_stream
-from knotwork.encoders import FeatureChoice
+from knotwork.encoders import PER_FEATURE, FeatureChoice
 from knotwork.estimators._combination import Combination, combine_members
 from knotwork.estimators._encodings import ENSEMBLE
 from knotwork.estimators._model import FittedModel, Held
@@ -298,7 +298,7 @@ def with_members(
     """Choose encodings if wanted, and return the table with the members of a plan."""
     in_memory = replace(prepared, table=replace(prepared.table, chunks=None))
     choices: list[FeatureChoice] = []
-    if settings.is_per_feature:
+    if settings.search == PER_FEATURE:  # training rows decide the encoding of each column
         choices = choose_features(in_memory, columns.numerical_names, settings.encoding)
     if choices:
         plan = plan.with_choices(choices)
