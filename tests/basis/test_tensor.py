@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from knotwork.basis import _tensor, row_product
+from knotwork.basis import row_product
 from knotwork.errors import ArgumentError
 
 
@@ -26,9 +26,7 @@ def test_a_dense_product_is_the_kronecker_product_of_each_row(parts):
     np.testing.assert_array_equal(row_product(*parts), kronecker(*parts))
 
 
-@pytest.mark.parametrize("per_chunk", [1, 7, 1 << 20])
-def test_a_sparse_product_stores_products_of_stored_entries(parts, per_chunk, monkeypatch):
-    monkeypatch.setattr(_tensor, "ENTRIES_PER_CHUNK", per_chunk)
+def test_a_sparse_product_stores_products_of_stored_entries(parts):
     left, right = map(sparse.csr_array, parts)
     product = row_product(left, right)
     assert isinstance(product, sparse.csr_array)

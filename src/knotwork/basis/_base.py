@@ -132,6 +132,7 @@ class Basis(ABC):
 
     knots: FloatArray
     domain: tuple[float, float] = (0.0, 1.0)
+    _smallest: ClassVar[int] = 1  # number of functions without knots
     _is_density: ClassVar[bool] = False  # values have the unit 1 / x, as those of M-splines do
     is_cyclic: ClassVar[bool] = False  # values outside the domain are moved into it by whole periods
 
@@ -140,9 +141,9 @@ class Basis(ABC):
         object.__setattr__(self, "knots", check_knots(self.knots, self.domain))
 
     @property
-    @abstractmethod
     def size(self) -> int:
         """Number m of functions; every knot adds one."""
+        return len(self.knots) + self._smallest
 
     @property
     def degree(self) -> int:
@@ -261,5 +262,5 @@ class SplineBasis(Basis):
 
     @property
     def size(self) -> int:
-        """Number of functions, m = K + degree + 1."""
+        """Number m of functions: K + degree + 1."""
         return len(self.knots) + self.degree + 1

@@ -189,7 +189,7 @@ class CyclicSpline(SplineBasis):
 
     @property
     def size(self) -> int:
-        """Number of functions, m = K + 1, one for each interval."""
+        """Number m of functions, one for each interval."""
         return len(self.knots) + 1
 
     def _values(self, x: FloatArray, breaks: FloatArray) -> FloatArray:

@@ -35,30 +35,18 @@ __all__ = [
 class Functions(IntEnum):
     """Functions that a column is encoded by, in encoders and torch layers. Saved models contain these numbers."""
 
-    PLAIN = -2
-    """Those of a family without compiled code."""
-    AFFINE = -1
-    """One scaled value."""
-    LOCAL = 0
-    """B-splines."""
-    UNIT_AREA = 1
-    """B-splines times their heights."""
-    TAILS = 2
-    """Ones, then sums of the B-splines that follow."""
-    NORMALISED = 3
-    """As `UNIT_AREA`, then scaled to mean 0 and variance 1 over the columns of a feature."""
-    PERIODIC = 4
-    """Cosines and sines."""
-    COSINE = 5
-    """Cosines with phases."""
-    CYCLIC = 6
-    """Cyclic B-splines."""
-    NATURAL = 7
-    """Natural cubic splines."""
-    RADIAL = 8
-    """Gaussian bumps."""
-    THIN_PLATE = 9
-    """A line and cubed distances."""
+    PLAIN = -2  # those of a family without compiled code
+    AFFINE = -1  # one scaled value
+    LOCAL = 0  # B-splines
+    UNIT_AREA = 1  # B-splines times their heights
+    TAILS = 2  # ones, then sums of the B-splines that follow
+    NORMALISED = 3  # as `UNIT_AREA`, then scaled to mean 0 and variance 1 over the columns of a feature
+    PERIODIC = 4  # cosines and sines
+    COSINE = 5  # cosines with phases
+    CYCLIC = 6  # cyclic B-splines
+    NATURAL = 7  # natural cubic splines
+    RADIAL = 8  # Gaussian bumps
+    THIN_PLATE = 9  # a line and cubed distances
 
 
 @dataclass(frozen=True)
@@ -193,10 +181,8 @@ class PiecewiseLinear(Basis):
 
     Parameters
     ----------
-    knots : array-like of shape (K,)
-        Interior edges of the K + 1 bins.
-    domain : tuple of float
-        The outer edges.
+    knots, domain
+        As for `Basis`: the interior edges of the K + 1 bins, and the outer ones.
 
     Notes
     -----
@@ -210,11 +196,6 @@ class PiecewiseLinear(Basis):
     array([[0.5, 0. ],
            [1. , 0.5]])
     """
-
-    @property
-    def size(self) -> int:
-        """Number of bins, m = K + 1."""
-        return len(self.knots) + 1
 
     def _values(self, x: FloatArray, breaks: FloatArray) -> FloatArray:
         least, most = np.zeros(self.size), np.ones(self.size)
@@ -318,12 +299,8 @@ def family_name(basis: Basis) -> str:
     for name, family in FAMILIES.items():
         if family.basis is type(basis):
             return name
-    raise argument_error(
-        "basis",
-        "belong to a registered family",
-        basis,
-        f"Add a Family with basis={type(basis).__name__} to knotwork.basis.FAMILIES.",
-    )
+    hint = f"Add a Family with basis={type(basis).__name__} to knotwork.basis.FAMILIES."
+    raise argument_error("basis", "belong to a registered family", basis, hint)
 
 
 def family_of(basis: Basis) -> Family:
@@ -340,18 +317,7 @@ def family_of(basis: Basis) -> Family:
 def make_basis(
     family: str, knots: npt.ArrayLike, *, degree: int = 3, domain: tuple[float, float] = (0.0, 1.0)
 ) -> Basis:
-    """Return the basis of a family on given knots.
-
-    Parameters
-    ----------
-    family : str
-        A name of `FAMILIES`.
-    knots : array-like of shape (K,)
-        Interior knots, strictly increasing and strictly inside the domain.
-    degree : int
-        Degree of the polynomials, at least 0; ignored by families without a degree, as ``"ple"`` and ``"natural"``.
-    domain : tuple of float
-        The two ends.
+    """Return the basis of a family on given knots; parameters as for `evaluate`.
 
     Examples
     --------

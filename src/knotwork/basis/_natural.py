@@ -68,10 +68,7 @@ class NaturalSpline(Basis):
            [ 0.   ,  1.   ,  0.   ]])
     """
 
-    @property
-    def size(self) -> int:
-        """Number of functions, m = K + 2."""
-        return len(self.knots) + 2
+    _smallest = 2
 
     def _values(self, x: FloatArray, breaks: FloatArray) -> FloatArray:
         inside = np.clip(x, breaks[0], breaks[-1])

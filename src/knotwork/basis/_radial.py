@@ -41,10 +41,7 @@ class RadialBasis(Basis):
            [0.607, 1.   , 0.607]])
     """
 
-    @property
-    def size(self) -> int:
-        """Number of functions, m = K + 2."""
-        return len(self.knots) + 2
+    _smallest = 2
 
     def _values(self, x: FloatArray, breaks: FloatArray) -> FloatArray:
         distances = (x[:, None] - breaks) / bump_widths(breaks)
@@ -80,11 +77,6 @@ class ThinPlateSpline(Basis):
            [0.5  , 0.   ],
            [1.   , 0.125]])
     """
-
-    @property
-    def size(self) -> int:
-        """Number of functions, m = K + 1."""
-        return len(self.knots) + 1
 
     def _values(self, x: FloatArray, breaks: FloatArray) -> FloatArray:
         shares = (x[:, None] - breaks[:-1]) / (breaks[-1] - breaks[0])

@@ -1,6 +1,5 @@
 """Tensor products of two bases: the products of all their functions, row by row."""
 
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -8,11 +7,9 @@ import numpy.typing as npt
 from scipy import sparse
 
 from knotwork._checks import argument_error
+from knotwork._numba import compiled
 
 __all__ = ["row_product"]
-
-ENTRIES_PER_CHUNK = 1 << 20
-"""Entries of a sparse product that are computed together: bounds the memory of their places."""
 
 
 def row_product(left: Any, right: Any) -> Any:
@@ -61,13 +58,19 @@ def _sparse_product(left: sparse.csr_array, right: sparse.csr_array) -> sparse.c
     index_type = np.int32 if max(starts[-1], width) <= np.iinfo(np.int32).max else np.int64
     indices = np.empty(starts[-1], dtype=index_type)
     data = np.empty(starts[-1], dtype=np.result_type(left.dtype, right.dtype))
-    chunks = np.searchsorted(starts, np.arange(0, starts[-1], ENTRIES_PER_CHUNK), side="right") - 1
-    for first, last in pairwise([*chunks, n_rows]):
-        rows = np.repeat(np.arange(first, last), counts[first:last])
-        chunk = slice(starts[first], starts[last])
-        place = np.arange(chunk.start, chunk.stop) - starts[rows]
-        per_left = np.diff(right.indptr)[rows]
-        i, j = left.indptr[rows] + place // per_left, right.indptr[rows] + place % per_left
-        indices[chunk] = left.indices[i].astype(index_type) * right.shape[1] + right.indices[j]
-        data[chunk] = left.data[i] * right.data[j]
+    parts = (left.indptr, left.indices, left.data), (right.indptr, right.indices, right.data)
+    _multiply(*parts, right.shape[1], indices, data)
     return sparse.csr_array((data, indices, starts.astype(index_type)), shape=(n_rows, width))
+
+
+@compiled()
+def _multiply(left, right, width, indices, data):
+    """Write the products of the entries of two CSR arrays, of `width` columns on the right, row by row."""
+    (left_starts, left_columns, left_data), (right_starts, right_columns, right_data) = left, right
+    entry = 0
+    for row in range(len(left_starts) - 1):
+        for i in range(left_starts[row], left_starts[row + 1]):
+            for j in range(right_starts[row], right_starts[row + 1]):
+                indices[entry] = left_columns[i] * np.int64(width) + right_columns[j]
+                data[entry] = left_data[i] * right_data[j]
+                entry += 1

@@ -7,14 +7,14 @@ the engine runs its task again elsewhere.
 import pickle
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol, final
+from typing import Any, final
 
 import numpy as np
 from sklearn import clone
 
 from knotwork._checks import argument_error, suggestion
 
-__all__ = ["Cluster", "find_cluster"]
+__all__ = ["find_cluster"]
 
 MERGED_AT_ONCE = 16
 """Encoders of blocks that one task merges."""
@@ -26,17 +26,7 @@ ROWS_AT_ONCE = 1 << 16
 """Rows of an encoded block: its columns are many times those of the table."""
 
 
-class Cluster(Protocol):
-    """An engine of tables in blocks."""
-
-    def fit(self, encoder: Any, X: Any, y: Any, sample_weight: Any) -> Any:
-        """Return an encoder that has seen all rows; `encoder` is unfitted and is not changed."""
-
-    def transform(self, encoder: Any, X: Any) -> Any:
-        """Return the encoded table."""
-
-
-def find_cluster(X: Any) -> Cluster | None:
+def find_cluster(X: Any) -> "_RayData | _DaskFrame | None":
     """Return the engine of a table or a column on a cluster, or None; neither Ray nor Dask is imported.
 
     Examples
@@ -65,16 +55,21 @@ def _merge_all(encoders: Iterable[Any]) -> Any:
     return merged
 
 
+def _encode_block(encoder: Any, block: Any, names: list[str]) -> Any:
+    """Return an encoded block as an array, also of no rows."""
+    return np.asarray(encoder.transform(block)) if len(block) else np.empty((0, len(names)), dtype=encoder.dtype)
+
+
 @final
 class _RayData:
     """Data sets of Ray Data."""
 
     def fit(self, encoder: Any, X: Any, y: Any, sample_weight: Any) -> Any:
+        """Return an encoder that has seen all rows; `encoder` is unfitted and is not changed."""
+        names = X.columns()  # errors of names come before blocks are read, by which Ray would report them at length
         for name, value in (("y", y), ("sample_weight", sample_weight)):
             if value is not None and not isinstance(value, str):
                 raise argument_error(name, "be the name of a column of a Ray Data set", type(value).__name__)
-        names = X.columns()  # errors of names come before blocks are read, by which Ray would report them at length
-        for name, value in (("y", y), ("sample_weight", sample_weight)):
             if names is not None and value is not None and value not in names:
                 raise argument_error(name, "be the name of a column of X", value, suggestion(value, names))
 
@@ -92,8 +87,9 @@ class _RayData:
             return _merge_all([encoder, *_unpacked(row["encoder"] for row in parts.iter_rows())])
 
     def transform(self, encoder: Any, X: Any) -> Any:
+        """Return the encoded table."""
         names = [str(name) for name in encoder.get_feature_names_out()]
-        dtype, known = np.dtype(encoder.dtype), X.columns()
+        known = X.columns()
         if known is not None:
             import pyarrow as pa  # noqa: PLC0415 - Ray Data needs it
 
@@ -106,9 +102,7 @@ class _RayData:
 
             for start in range(0, max(block.num_rows, 1), ROWS_AT_ONCE):
                 part = block.slice(start, ROWS_AT_ONCE)
-                values = (
-                    np.asarray(encoder.transform(part)) if part.num_rows else np.empty((0, len(names)), dtype=dtype)
-                )
+                values = _encode_block(encoder, part, names)
                 kept = [name for name in encoder._left_out if name in part.column_names]
                 columns = [pa.array(np.ascontiguousarray(column)) for column in values.T]
                 yield pa.table([*columns, *(part.column(name) for name in kept)], names=[*names, *kept])
@@ -156,6 +150,7 @@ class _DaskFrame:
     """Data frames of Dask."""
 
     def fit(self, encoder: Any, X: Any, y: Any, sample_weight: Any) -> Any:
+        """Return an encoder that has seen all rows; `encoder` is unfitted and is not changed."""
         from dask.delayed import delayed  # noqa: PLC0415 - the user has it
 
         parts = X.to_delayed()
@@ -170,6 +165,7 @@ class _DaskFrame:
         return encoders[0].compute(retries=RETRIES)  # only distributed schedulers know them
 
     def transform(self, encoder: Any, X: Any) -> Any:
+        """Return the encoded table."""
         encoder._check_names(encoder._without_left_out(X._meta))
         kept = [name for name in encoder._left_out if name in X.columns]
         names = [str(name) for name in encoder.get_feature_names_out()]
@@ -177,12 +173,7 @@ class _DaskFrame:
         def encode_block(block: Any) -> Any:
             import pandas as pd  # noqa: PLC0415 - Dask needs it
 
-            n_outputs = len(names)
-            values = (
-                np.asarray(encoder.transform(block))
-                if len(block)
-                else np.empty((0, n_outputs), dtype=np.dtype(encoder.dtype))
-            )
+            values = _encode_block(encoder, block, names)
             return pd.concat([pd.DataFrame(values, columns=names, index=block.index), block[kept]], axis=1)
 
         return X.map_partitions(encode_block, meta=encode_block(X._meta))
@@ -199,7 +190,7 @@ def _delayed_parts(name: str, value: Any, n_parts: int) -> list[Any]:
     return parts
 
 
-CLUSTERS: dict[tuple[str, str], Cluster] = {
+CLUSTERS: dict[tuple[str, str], _RayData | _DaskFrame] = {
     ("ray", "Dataset"): _RayData(),
     ("dask", "DataFrame"): _DaskFrame(),
     ("dask", "Series"): _DaskFrame(),

@@ -13,12 +13,12 @@ from scipy.special import softmax
 
 from knotwork._checks import argument_error, check_int, listed, suggestion
 from knotwork._equals import by_size, whole
+from knotwork._numba import compiled
 from knotwork._tables import as_frame, check_weights, frame_names, read_numbers
 from knotwork.basis import FloatArray
-from knotwork.encoders._pairs_compiled import score_pairs
 from knotwork.encoders._transformers import SplineEncoder
 from knotwork.errors import ColumnError
-from knotwork.knots import MOST_REPEATED, Column, Target
+from knotwork.knots import Column, Target, repeated_rows
 
 __all__ = [
     "FoundPair",
@@ -51,6 +51,10 @@ TAIL = 0.002
 
 LEAST_Z, LEAST_SHARE, MOST_PAIRS = 5.0, 0.1, 5
 """Pairs stand out if their z is at least so large, and their gain this share of the best; and so many are kept."""
+
+
+SWEEPS = 8
+"""Times that the functions of rows and of columns of a table are fitted in turn; they need not be exact."""
 
 
 @dataclass(frozen=True)
@@ -211,7 +215,8 @@ def rank_pairs(
         Random seed of the rows that are drawn from many.
     """
     n_columns = values.shape[1]
-    rows, weights = _rows(len(values), weights)
+    rows, weights = repeated_rows(len(values), weights)
+    weights = np.ones(len(rows)) if weights is None else weights / weights.mean()
     size = int(np.clip(len(rows) // (ROWS_PER_SPLINE * n_columns), SMALLEST_SPLINES, MOST_SPLINES))
     most = min(MOST_ROWS, max(MOST_VALUES // (size * n_columns), 1000))
     if len(rows) > most:
@@ -238,21 +243,10 @@ def rank_cells(codes: npt.NDArray[np.int64], residuals: FloatArray, curvature: F
     n_bins : int
         Number of bins, that of missing values among them.
     """
-    gains, z = score_pairs(codes, residuals, curvature, n_bins)
+    gains, z = _score_pairs(codes, residuals, curvature, n_bins)
     places = np.array(list(combinations(range(len(codes)), 2)), dtype=np.int64).reshape(-1, 2)
     order = by_size(gains)
     return RankedPairs(places[order], gains[order], z[order])
-
-
-def _rows(n_rows: int, weights: FloatArray | None) -> tuple[npt.NDArray[np.intp], FloatArray]:
-    """Return rows with their weights, of mean 1; whole numbers are numbers of equal rows."""
-    if weights is None:
-        return np.arange(n_rows), np.ones(n_rows)
-    if weights.sum() <= MOST_REPEATED and np.all(weights == np.floor(weights)):
-        rows = np.repeat(np.arange(n_rows), weights.astype(np.intp))
-        return rows, np.ones(len(rows))
-    rows = np.flatnonzero(weights > 0)
-    return rows, weights[rows] / weights[rows].mean()
 
 
 def _factor(design: FloatArray, weights: FloatArray, share: float) -> tuple[Any, float]:
@@ -316,3 +310,72 @@ def bin_codes(values: FloatArray, column: Column, n_bins: int) -> npt.NDArray[np
     """Return the bin of each value; bins have about equal numbers of rows, NaN has one of its own behind them."""
     codes = np.searchsorted(column.bin_edges(n_bins), values, side="right")
     return np.where(np.isnan(values), n_bins, codes)
+
+
+@compiled()
+def _subtract_margins(sums: FloatArray, weights: FloatArray, n_bins: int) -> None:
+    """Subtract a function of the rows and one of the columns, fitted by weighted least squares, from a table."""
+    for _ in range(SWEEPS):
+        for by_row in (True, False):
+            for i in range(n_bins):
+                total, weight = 0.0, 0.0
+                for j in range(n_bins):
+                    cell = i * n_bins + j if by_row else j * n_bins + i
+                    total += sums[cell]
+                    weight += weights[cell]
+                if weight > 0.0:
+                    for j in range(n_bins):
+                        cell = i * n_bins + j if by_row else j * n_bins + i
+                        sums[cell] -= weights[cell] * total / weight
+
+
+@compiled()
+def _freedom(weights: FloatArray, n_bins: int) -> int:
+    """Return the number of cells with rows that the functions of rows and columns leave free."""
+    n_cells, n_rows, n_columns = 0, 0, 0
+    for i in range(n_bins):
+        in_row, in_column = False, False
+        for j in range(n_bins):
+            if weights[i * n_bins + j] > 0.0:
+                n_cells += 1
+                in_row = True
+            if weights[j * n_bins + i] > 0.0:
+                in_column = True
+        n_rows += in_row
+        n_columns += in_column
+    return n_cells - n_rows - n_columns + 1
+
+
+@compiled()
+def _score_pairs(codes: npt.NDArray[np.int64], residuals: FloatArray, curvature: FloatArray, n_bins: int) -> FloatArray:
+    """Return gains and z of all pairs, of shape (2, n_pairs); see `find_pairs`.
+
+    `codes` of shape (d, n) are bins from 0 to n_bins - 1, `residuals` and `curvature` have the shape (n_outputs, n).
+    """
+    n_columns, n_rows = codes.shape
+    n_outputs = residuals.shape[0]
+    scores = np.zeros((2, n_columns * (n_columns - 1) // 2))
+    sums, weights = np.empty(n_bins * n_bins), np.empty(n_bins * n_bins)
+    pair = 0
+    for first in range(n_columns):
+        for second in range(first + 1, n_columns):
+            excess, n_free = 0.0, 0
+            for output in range(n_outputs):
+                sums[:] = 0.0
+                weights[:] = 0.0
+                for row in range(n_rows):
+                    cell = codes[first, row] * n_bins + codes[second, row]
+                    sums[cell] += residuals[output, row]
+                    weights[cell] += curvature[output, row]
+                _subtract_margins(sums, weights, n_bins)
+                free = _freedom(weights, n_bins)
+                excess -= free
+                n_free += free
+                for cell in range(n_bins * n_bins):
+                    if weights[cell] > 0.0:
+                        excess += sums[cell] * sums[cell] / weights[cell]
+            scores[0, pair] = excess / (n_rows * n_outputs)
+            if n_free > 0:
+                scores[1, pair] = excess / np.sqrt(2.0 * n_free)
+            pair += 1
+    return scores

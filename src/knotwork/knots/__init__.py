@@ -2,7 +2,6 @@
 
 from knotwork.knots._columns import TASKS, Column, Target, infer_task
 from knotwork.knots._placements import (
-    MOST_REPEATED,
     PLACEMENTS,
     CartPlacement,
     FixedPlacement,
@@ -15,6 +14,7 @@ from knotwork.knots._placements import (
     complete,
     describe,
     placement_traits,
+    repeated_rows,
     resolve_placement,
     select_spaced,
     separated,

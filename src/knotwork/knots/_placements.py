@@ -37,6 +37,7 @@ __all__ = [
     "complete",
     "describe",
     "placement_traits",
+    "repeated_rows",
     "resolve_placement",
     "select_spaced",
     "separated",
@@ -300,6 +301,16 @@ LABEL_GRID = 2.0**20
 reciprocal, so that a rounding error of double precision cannot become one of single precision."""
 
 
+def repeated_rows(n_rows: int, weights: FloatArray | None) -> tuple[npt.NDArray[np.intp], FloatArray | None]:
+    """Return rows with their weights; rows of whole weights are repeated, up to `MOST_REPEATED`, and have none."""
+    if weights is None:
+        return np.arange(n_rows), None
+    if weights.sum() <= MOST_REPEATED and np.all(weights == np.floor(weights)):
+        return np.repeat(np.arange(n_rows), weights.astype(np.intp)), None
+    rows = np.flatnonzero(weights > 0)
+    return rows, weights[rows]
+
+
 def _rows(column: Column, target: Target) -> tuple[FloatArray, npt.NDArray[Any], FloatArray | None]:
     """Return ranks, targets and weights of the rows of a column, sorted; whole weights repeat rows.
 
@@ -308,11 +319,8 @@ def _rows(column: Column, target: Target) -> tuple[FloatArray, npt.NDArray[Any],
     """
     assert column.codes is not None
     assert column.rows is not None
-    codes, weights = column.codes, column.row_weights
-    y: npt.NDArray[Any] = target.values[column.rows]
-    if weights is not None and weights.sum() <= MOST_REPEATED and np.all(weights == np.floor(weights)):
-        counts = weights.astype(np.intp)
-        codes, y, weights = np.repeat(codes, counts), np.repeat(y, counts), None
+    rows, weights = repeated_rows(len(column.rows), column.row_weights)
+    codes, y = column.codes[rows], target.values[column.rows[rows]]
     order = np.lexsort((y, codes) if weights is None else (weights, y, codes))
     codes, y, weights = codes[order], y[order], None if weights is None else weights[order]
     ranks = codes.astype(np.float64) + 1.0  # from 1: a threshold's floor is the number of values below it
