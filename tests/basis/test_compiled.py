@@ -95,7 +95,7 @@ def test_mixed_columns_dense_and_sparse_with_indicator(seed):
     random = np.random.default_rng(seed)
     blocks = [random_block(random, random.choice(FAMILIES), int(random.integers(0, 5))) for _ in range(6)]
     X = np.column_stack([random_values(random, block, 40) for block in blocks])
-    blocks.append(FittedAffine(1.5, 0.5, (-np.inf, np.inf)))
+    blocks.append(FittedAffine(1.5, 0.5))
     X = np.column_stack([X, random.normal(size=40)])
     table = compiled_table(tuple(blocks), extrapolation="clip", indicator=True)
     expected = []
@@ -176,7 +176,7 @@ def test_heights_of_narrow_msplines_are_bounded():
 
 
 def test_values_beyond_the_type_of_the_output_are_clipped():
-    table = compiled_table((FittedAffine(0.0, 1.0, (-np.inf, np.inf)),), extrapolation="clip", indicator=False)
+    table = compiled_table((FittedAffine(0.0, 1.0),), extrapolation="clip", indicator=False)
     got = encode_dense(np.array([[1e300], [-1e300], [np.inf]]), table)
     largest = np.finfo(np.float32).max
     np.testing.assert_array_equal(got[:, 0], [largest, -largest, largest])

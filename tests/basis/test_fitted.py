@@ -64,14 +64,14 @@ def test_blocks_are_written_and_read_exactly(name):
     assert (read.size, read.basis.domain, read.basis.degree) == (9, functions.domain, functions.degree)
     np.testing.assert_array_equal(read.basis.knots, functions.knots)
     for block in (
-        FittedAffine(0.1, 1 / 3, (-np.inf, np.inf), smooth=True),
+        FittedAffine(0.1, 1 / 3, smooth=True),
         FittedPeriodic(0.1, 1 / 3, 3, 0.5, np.array([0.1, 1 / 7])),
         FittedPeriodic(0.1, 1 / 3, 2, 0.5, np.array([0.1, 1 / 7]), np.array([-1.0, 2.0])),
     ):
         again = fitted_from_json(json.loads(json.dumps(fitted_to_json(block))))
         assert repr(again) == repr(block)
         np.testing.assert_array_equal(again.encode(np.array([0.3, np.nan]), "clip")[1], 0.0)
-    scaled = FittedAffine(0.1, 1 / 3, (-np.inf, np.inf))
+    scaled = FittedAffine(0.1, 1 / 3)
     assert fitted_to_json(fitted_from_json(json.loads(json.dumps(fitted_to_json(scaled))))) == fitted_to_json(scaled)
 
 
@@ -81,7 +81,7 @@ def test_blocks_without_compiled_code_are_encoded_alike(monkeypatch, extrapolati
     random = np.random.default_rng(0)
     monkeypatch.setattr(_compiled, "VALUES_PER_CHUNK", 1)  # chunks are as short as they may be
     blocks = [FittedBasis(basis.make_basis(name, [-0.3, 0.2], domain=(-1.0, 1.0)), 7) for name in NAMES]
-    blocks.insert(2, FittedAffine(0.5, 2.0, (-np.inf, np.inf)))
+    blocks.insert(2, FittedAffine(0.5, 2.0))
     X = random.uniform(-1.5, 1.5, size=(2 * TILE + 100, len(blocks)))
     assert len(_compiled._slices(X.shape)) == 3
     X[random.uniform(size=X.shape) < 0.05] = np.nan

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from knotwork.knots import Column
-from knotwork.knots._usual_range import usual_range, usual_range_of, without_outliers
+from knotwork.knots import Column, usual_range, usual_range_of, without_outliers
 
 NORMAL = np.random.default_rng(0).normal(size=1000)
 

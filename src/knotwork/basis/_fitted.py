@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from knotwork.basis._base import Basis, FloatArray, binary_unit
 from knotwork.basis._bspline import BSpline, extended
-from knotwork.basis._families import Functions, family_name, family_of, heights, make_basis
+from knotwork.basis._families import TRAITS, Functions, family_name, family_of, heights, make_basis
 from knotwork.basis._natural import bends_of
 from knotwork.basis._radial import bump_widths
 
@@ -33,20 +33,13 @@ __all__ = [
 class Formula(IntEnum):
     """Compiled formula of a column."""
 
-    NONE = 0
-    """The block encodes itself."""
-    ANY = 1
-    """Polynomials of the functions that vary on an interval."""
-    CUBIC = 2
-    """B- and M-splines of degree 3, and cyclic ones."""
-    QUARTIC = 3
-    """I-splines of degree 3."""
-    RAMP = 4
-    """PLE and scaling."""
-    NATURAL = 5
-    """Natural splines, in all columns."""
-    BUMPS = 6
-    """Radial functions."""
+    NONE = 0  # the block encodes itself
+    ANY = 1  # polynomials of the functions that vary on an interval
+    CUBIC = 2  # B- and M-splines of degree 3, and cyclic ones
+    QUARTIC = 3  # I-splines of degree 3
+    RAMP = 4  # PLE and scaling
+    NATURAL = 5  # natural splines, in all columns
+    BUMPS = 6  # radial functions, in all columns
 
 
 SHAPES: dict[int, tuple[int, int]] = {
@@ -56,13 +49,6 @@ SHAPES: dict[int, tuple[int, int]] = {
     Formula.RAMP: (1, 1),
 }
 """The degree of the polynomials and their number on an interval for which loops are compiled; 0 for any."""
-
-FULL: dict[int, Formula] = {
-    Functions.NATURAL: Formula.NATURAL,
-    Functions.RADIAL: Formula.BUMPS,
-    Functions.THIN_PLATE: Formula.BUMPS,
-}
-"""The formulas of kinds whose functions all vary on every interval."""
 
 SMOOTH_LIMIT = 3.0
 """Smooth clipping is ``z / sqrt(1 + (z / limit)**2)``, which lies between -limit and limit."""
@@ -81,6 +67,16 @@ class FittedBasis:
     basis: Basis
     size: int
 
+    @property
+    def knots(self) -> FloatArray:
+        """The interior knots."""
+        return self.basis.knots
+
+    @property
+    def domain(self) -> tuple[float, float]:
+        """The two ends of the basis."""
+        return self.basis.domain
+
     def encode(self, x: FloatArray, extrapolation: str) -> FloatArray:
         """Encode values of shape (n,) into columns of shape (n, size); a missing value gives a row of zeros."""
         out = np.zeros((len(x), self.size))
@@ -91,16 +87,15 @@ class FittedBasis:
 
 @dataclass(frozen=True, eq=False)
 class FittedAffine:
-    """The encoding of a column by one number, ``z = (clip(x, *domain) - shift) / scale``; the domain may be infinite.
-
-    If `smooth`, z is then clipped smoothly by `SMOOTH_LIMIT`.
-    """
+    """The encoding of a column by ``z = (x - shift) / scale``; if `smooth`, clipped smoothly by `SMOOTH_LIMIT`."""
 
     shift: float
     scale: float
-    domain: tuple[float, float]
     smooth: bool = False
-    size: int = 1
+
+    size = 1
+    knots = np.empty(0)
+    domain = (-np.inf, np.inf)
 
     def encode(self, x: FloatArray, extrapolation: str) -> FloatArray:
         """Encode values of shape (n,) into one column; only used if `smooth`."""
@@ -124,6 +119,7 @@ class FittedPeriodic:
     frequencies: FloatArray
     phases: FloatArray | None = None
 
+    knots = np.empty(0)
     domain = (-np.inf, np.inf)
 
     def encode(self, x: FloatArray, extrapolation: str) -> FloatArray:
@@ -159,8 +155,8 @@ def fitted_to_json(block: FittedColumn) -> dict[str, Any]:
     return {
         "family": family_name(block.basis),
         "degree": block.basis.degree,
-        "knots": block.basis.knots.tolist(),
-        "domain": list(block.basis.domain),
+        "knots": block.knots.tolist(),
+        "domain": list(block.domain),
         "size": block.size,
     }
 
@@ -170,10 +166,9 @@ def fitted_from_json(content: Mapping[str, Any]) -> FittedColumn:
     if "frequencies" in content:
         phases = None if content["phases"] is None else np.array(content["phases"])
         return FittedPeriodic(**{**content, "frequencies": np.array(content["frequencies"]), "phases": phases})
-    domain = content["domain"][0], content["domain"][1]
     if "family" not in content:
-        return FittedAffine(content["shift"], content["scale"], domain, bool(content.get("smooth")))
-    basis = make_basis(content["family"], content["knots"], degree=content["degree"], domain=domain)
+        return FittedAffine(content["shift"], content["scale"], bool(content.get("smooth")))
+    basis = make_basis(content["family"], content["knots"], degree=content["degree"], domain=content["domain"])
     return FittedBasis(basis, content["size"])
 
 
@@ -260,8 +255,8 @@ def compiled_table(blocks: tuple[FittedColumn, ...], *, extrapolation: str, indi
 
 
 def _formula(column: np.void) -> Formula:
-    if column["kind"] in FULL:
-        return FULL[int(column["kind"])]
+    if TRAITS[int(column["kind"])].is_dense:
+        return Formula.NATURAL if column["kind"] == Functions.NATURAL else Formula.BUMPS
     shape = int(column["degree"]), int(column["window"])
     return Formula(next((formula for formula, lengths in SHAPES.items() if lengths == shape), Formula.ANY))
 
@@ -278,8 +273,7 @@ class _Row(NamedTuple):
 def _row(block: FittedColumn, extrapolation: str) -> _Row | None:
     """Return a block as the compiled code needs it, or None for functions without compiled code."""
     if isinstance(block, FittedAffine) and not block.smooth:
-        unit = binary_unit(0.0, block.scale)
-        low, high = (end * unit for end in block.domain)
+        unit, (low, high) = binary_unit(0.0, block.scale), block.domain
         fields = {"kind": Functions.AFFINE, "degree": 1, "window": 1, "signed": True}
         piece = np.array([[block.shift * unit, 1.0 / (block.scale * unit), 0.0, 1.0]])
         return _Row(fields | {"unit": unit, "low": low, "high": high}, piece)
@@ -292,7 +286,7 @@ def _row(block: FittedColumn, extrapolation: str) -> _Row | None:
     low, high = breaks[[0, -1]]
     weights = np.ones(basis.size)
     degree, window = 1, basis.size
-    if kind in FULL:
+    if TRAITS[kind].is_dense:
         pieces = _bends(breaks) if kind == Functions.NATURAL else _centres(breaks, kind)
     else:
         degree = basis.degree + 1 if kind == Functions.TAILS else basis.degree
@@ -307,7 +301,7 @@ def _row(block: FittedColumn, extrapolation: str) -> _Row | None:
     has_lines = extrapolation in ("linear", "continue") and not is_unbounded and not basis.is_cyclic
     if is_unbounded:
         low, high = -np.inf, np.inf
-    fields = {"kind": kind, "degree": degree, "window": window, "signed": is_unbounded or kind in FULL}
+    fields = {"kind": kind, "degree": degree, "window": window, "signed": is_unbounded or TRAITS[kind].is_dense}
     edges = _edges(basis, kind, breaks, weights, window) if has_lines else np.empty(0)
     return _Row(fields | {"unit": unit, "low": low, "high": high}, pieces, breaks[1:-1], edges)
 

@@ -43,7 +43,6 @@ from knotwork._tables import (
 from knotwork.basis import (
     EXTRAPOLATIONS,
     UNBOUNDED,
-    FittedBasis,
     FittedColumn,
     FloatArray,
     compiled_table,
@@ -158,13 +157,13 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
     def knots_(self) -> list[FloatArray]:
         """Interior knots of each column, in the units of the column; empty for a scaling."""
         check_is_fitted(self)
-        return [block.basis.knots if isinstance(block, FittedBasis) else np.empty(0) for block in self.fitted_]
+        return [block.knots for block in self.fitted_]
 
     @property
     def domain_(self) -> FloatArray:
         """Ends of the range of each column, of shape (n_features, 2); infinite for standard scaling."""
         check_is_fitted(self)
-        return np.array([_domain(block) for block in self.fitted_])
+        return np.array([block.domain for block in self.fitted_])
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit every column.
@@ -193,10 +192,8 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
         self._check_all()
         self._forget()
         self._left_out = ()
-        is_cluster = find_cluster(X) is not None
-        if is_file(X) and not is_cluster:
-            X = file_batches(X)
-        if is_cluster or is_batches(X):
+        cluster = find_cluster(X)
+        if cluster is not None or is_file(X) or is_batches(X):
             return self._fit_parts(X, y, sample_weight)
         values, y, weights = self._read_rows(X, y, sample_weight, reset=True)
         target = self._target(y, len(values))
@@ -355,12 +352,13 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
             if value is not None and not isinstance(value, str) and find_cluster(value) is None:
                 hint = f"Write {name}='price', for example; or call partial_fit for each part."
                 raise argument_error(name, "be the name of a column of a table in parts", value, hint)
-        self._check_target_name(y)
+        if y is None:
+            self._target(None, 0)  # raises if a placement needs it
         cluster = find_cluster(X)
         if cluster is not None:
             self.merge(cluster.fit(clone(self), X, y, sample_weight))
         else:
-            for batch in X:
+            for batch in file_batches(X) if is_file(X) else X:
                 self.partial_fit(batch, y, sample_weight)
         if self._sketch is None:
             hint = "Check that the iterator is not exhausted, the table not empty, and some weight larger than zero."
@@ -546,27 +544,22 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
         sent.__dict__.pop("_sketch", None)
         return cluster.transform(sent, X)
 
-    def _check_target_name(self, y: Any) -> None:
-        """Raise an error if a placement needs the target and none is given."""
-        if y is None:
-            self._target(None, 0)
-
     def _target(self, y: Any, n_rows: int) -> Target | None:
         if not self._supervised:
             return None
         if y is None:
-            raise argument_error(
-                "y",
-                "be given, because the placement needs the target",
-                None,
-                # The first sentence is the one that scikit-learn's checks expect.
-                f"This {type(self).__name__} estimator requires y to be passed, but the target y is None. "
-                "Pass y, or choose placement='quantile'.",
-            )
+            requirement, advice = self._need_of_target()
+            # The first sentence is the one that scikit-learn's checks expect.
+            expected = f"This {type(self).__name__} estimator requires y to be passed, but the target y is None."
+            raise argument_error("y", requirement, None, f"{expected} {advice}")
         target = Target.from_values(y, self.task)
         if len(target.values) != n_rows:
             raise argument_error("y", f"have as many values as X has rows, {n_rows}", len(target.values))
         return target
+
+    def _need_of_target(self) -> tuple[str, str]:
+        """Return the requirement and the next step for the error of a missing target."""
+        return "be given, because the placement needs the target", "Pass y, or choose placement='quantile'."
 
     def _seeds(self, n_columns: int) -> list[int]:
         random = check_random_state(0 if self.random_state is None else self.random_state)
@@ -589,17 +582,13 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
             if self.missing == "error" or self.extrapolation in UNBOUNDED:
                 refuse(np.isinf(column), label, "contains infinity", "Pass extrapolation='clip' and missing='zeros'.")
             if self.extrapolation == "error":
-                low, high = _domain(block)
+                low, high = block.domain
                 refuse(
                     (column < low) | (column > high),
                     label,
                     f"has values outside its training range from {low!r} to {high!r}",
                     "Pass extrapolation='clip' to move such values into the range.",
                 )
-
-
-def _domain(block: FittedColumn) -> tuple[float, float]:
-    return block.basis.domain if isinstance(block, FittedBasis) else block.domain
 
 
 def _split_named(X: Any, named: Mapping[str, str]) -> tuple[Any, dict[str, npt.NDArray[Any]]]:

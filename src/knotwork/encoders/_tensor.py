@@ -11,7 +11,7 @@ import numpy.typing as npt
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from knotwork._checks import argument_error, check_choice, check_int, type_error
+from knotwork._checks import check_choice, check_int, type_error
 from knotwork.basis import FittedColumn, FloatArray, row_product
 from knotwork.encoders._base import Encoder
 from knotwork.encoders._pairs import place_pairs, rank_pairs, too_few_columns
@@ -139,16 +139,10 @@ class TensorSplineEncoder(Encoder):
     def _is_supervised(self, index: int) -> bool:
         return self._splines()._supervised
 
-    def _target(self, y: Any, n_rows: int) -> Target | None:
-        if y is None and self._finds_pairs:
-            raise argument_error(
-                "y",
-                f"be given for pairs={self.pairs!r}",
-                None,
-                f"This {type(self).__name__} estimator requires y to be passed, but the target y is None. "
-                "Pass y, or name the pairs as in pairs=[('lat', 'lon')].",
-            )
-        return super()._target(y, n_rows)
+    def _need_of_target(self) -> tuple[str, str]:
+        if self._finds_pairs:
+            return f"be given for pairs={self.pairs!r}", "Pass y, or name the pairs as in pairs=[('lat', 'lon')]."
+        return super()._need_of_target()
 
     def _learn_rows(self, values: npt.NDArray[Any], target: Target | None, weights: FloatArray | None) -> None:
         """Find the pairs, unless they are given."""

@@ -409,7 +409,7 @@ class ScalarEncoder(Encoder):
             return FittedBasis(PiecewiseLinear(np.empty(0), column.domain), 1)
         smooth = self.scaling == "robust"
         centre, spread = column.median_and_spread() if smooth else column.mean_and_deviation()
-        return FittedAffine(centre, spread or 1.0, (-np.inf, np.inf), smooth)
+        return FittedAffine(centre, spread or 1.0, smooth)
 
     def _suffix(self, index: int) -> str:
         return ""

@@ -1,6 +1,15 @@
 """Placement of knots: at equal distances, at quantiles, or at the splits of trees."""
 
-from knotwork.knots._columns import TASKS, Column, Target, infer_task
+from knotwork.knots._columns import (
+    TASKS,
+    Column,
+    Target,
+    infer_task,
+    to_usual_range,
+    usual_range,
+    usual_range_of,
+    without_outliers,
+)
 from knotwork.knots._placements import (
     PLACEMENTS,
     CartPlacement,
@@ -20,7 +29,6 @@ from knotwork.knots._placements import (
     separated,
 )
 from knotwork.knots._sketch import QuantileSketch
-from knotwork.knots._usual_range import to_usual_range, usual_range, usual_range_of, without_outliers
 
 __all__ = [
     "PLACEMENTS",

@@ -79,9 +79,6 @@ class _Chosen:
     def knots(self) -> FloatArray:
         return np.array(self.points[1:-1])
 
-    def gaps(self) -> FloatArray:
-        return np.diff(np.array(self.points) * self.unit)
-
     def add(self, knot: float, min_spacing: float = 0.0) -> bool:
         """Add a knot if it is inside the domain and at least the share `min_spacing` of it away from other knots."""
         place = int(np.searchsorted(self.points, knot))
@@ -159,7 +156,7 @@ def complete(knots: FloatArray, column: Column, n_knots: int) -> FloatArray:
     _add_quantiles(chosen, column, n_knots)
     _add_distinct(chosen, column, n_knots)
     while len(chosen) < n_knots:
-        widest = first_largest(chosen.gaps())
+        widest = first_largest(np.diff(np.array(chosen.points) * chosen.unit))
         left, right = chosen.points[widest], chosen.points[widest + 1]
         if not chosen.add(0.5 * left + 0.5 * right):  # impossible in the domains that `column_domain` returns
             raise AssertionError(f"no float64 number lies between {left!r} and {right!r}")
@@ -295,7 +292,6 @@ def cart_thresholds(column: Column, target: Target | None, **limits: Any) -> tup
 MOST_REPEATED = 5_000_000
 """Integer weights become repeated rows up to this number of rows, and are passed to the trees as weights beyond it."""
 
-
 LABEL_GRID = 2.0**20
 """LightGBM keeps numbers in single precision: targets of standard deviation one are rounded to multiples of this one's
 reciprocal, so that a rounding error of double precision cannot become one of single precision."""
@@ -311,14 +307,14 @@ def repeated_rows(n_rows: int, weights: FloatArray | None) -> tuple[npt.NDArray[
     return rows, weights[rows]
 
 
-def _rows(column: Column, target: Target) -> tuple[FloatArray, npt.NDArray[Any], FloatArray | None]:
+def _rows(column: Column, target: Target | None) -> tuple[FloatArray, npt.NDArray[Any], FloatArray | None]:
     """Return ranks, targets and weights of the rows of a column, sorted; whole weights repeat rows.
 
     Limits of leaves and LightGBM's bins are numbers of rows and ignore weights: only repeated rows give the same trees.
     LightGBM sums in the order of the rows: sorted, they give the same sums for every order of the table.
     """
-    assert column.codes is not None
-    assert column.rows is not None
+    if target is None or column.codes is None or column.rows is None:
+        raise AssertionError("a supervised placement needs a column with rows, and a target")
     rows, weights = repeated_rows(len(column.rows), column.row_weights)
     codes, y = column.codes[rows], target.values[column.rows[rows]]
     order = np.lexsort((y, codes) if weights is None else (weights, y, codes))
@@ -436,8 +432,6 @@ class LightGBMPlacement(TreePlacement):
 
     def thresholds(self, column: Column, target: Target | None, seed: int) -> tuple[FloatArray, FloatArray]:
         """Return the splits of all trees and the total gain of each."""
-        if target is None or column.codes is None or column.rows is None:
-            raise AssertionError("a supervised placement needs a column with rows, and a target")
         if len(column.distinct) < 2:
             return np.empty(0), np.empty(0)
         ranks, y, weights = _rows(column, target)
@@ -481,7 +475,7 @@ PLACEMENTS: dict[str, Placement] = {
 
 @dataclass(frozen=True)
 class PlacementTraits:
-    """The optional attributes of a placement, see `Placement`."""
+    """The optional attributes of a placement, as `Placement` describes them."""
 
     short: str
     label: str
