@@ -294,10 +294,9 @@ def check_method(name: Any, argument: str = "method", *, also: Iterable[str] = (
         raise argument_error(argument, "have an embedding such as '+L8', '+LR8' or '+LR8x' behind its name", name)
     if hint := suggestion(name, (*also, *METHOD_TABLE), most=3) if isinstance(name, str) else "":
         raise argument_error(argument, "be a valid name (knotwork.METHODS lists them)", name, hint)
-    families, placements = _shorts()
     crossed = _crossed()
     names = [method for method in METHOD_TABLE if method in METHODS or method not in crossed]
-    beginnings, ends = (", ".join(short for short, _ in parts) for parts in (families, placements))
+    beginnings, ends = (", ".join(short for short, _ in parts) for parts in _shorts())
     requirement = (
         f"be one of {listed((*also, *names), most=80)}, or a family ({beginnings}) and a placement ({ends}) as in "
         "'BS-Q', with 'Grad' in between for learned knots as in 'BS-Grad-Q', each with or without an embedding as in "
@@ -410,37 +409,28 @@ class Encoding:
         """
         method = self.kind
         if method.learnable:
-            raise argument_error(
-                "method",
-                "have fixed knots",
-                self.method,
+            hint = (
                 f"The knots of {self.method} are learned with a network: put {_layer(method)} in front of it. "
-                f"The encoder that they start from is {method.start!r}.",
+                f"The encoder that they start from is {method.start!r}."
             )
+            raise argument_error("method", "have fixed knots", self.method, hint)
         if method.embedding is not None:
-            raise argument_error(
-                "method",
-                "have no embedding",
-                self.method,
+            hint = (
                 f"The embedding {str(method.embedding)!r} of {self.method} is learned with a network: put "
                 f"knotwork.nn.FeatureEmbedding in front of it, or pass encoding={str(self)!r} to an estimator. "
-                f"The encoder in front of the embedding is {method.start!r}.",
+                f"The encoder in front of the embedding is {method.start!r}."
             )
+            raise argument_error("method", "have no embedding", self.method, hint)
         if method.family in SCALINGS:
             return _build(ScalarEncoder, {"scaling": method.family}, options)
-        settings: dict[str, Any] = {} if self.size is None else {"size": self.size}
-        if method.family in WAVES:
-            family = {} if method.family == "periodic" else {"family": method.family}
-            return _build(PeriodicEncoder, {**settings, **family}, options)
-        if not method.has_bins:
-            kind = {"family": method.family, "placement": method.placement}
-            period = {} if method.period is None else {"period": method.period}
-            return _build(SplineEncoder, {**kind, **settings, **period}, options)
-        if method.adaptive:
-            settings = {"adaptive": True}
-        if method.placement != PiecewiseLinearEncoder().placement:
-            settings["placement"] = method.placement
-        return _build(PiecewiseLinearEncoder, settings, options)
+        kind: type[Encoder] = PeriodicEncoder if method.family in WAVES else SplineEncoder
+        settings = {"size": self.size, "placement": method.placement, "period": method.period}
+        if method.has_bins:
+            kind, settings["adaptive"] = PiecewiseLinearEncoder, method.adaptive or None
+            settings["placement"] = None if method.has_usual_bins else method.placement
+        elif method.family != "periodic":
+            settings["family"] = method.family
+        return _build(kind, {name: value for name, value in settings.items() if value is not None}, options)
 
 
 def _without_usual_embedding(parts: EncodingName) -> str:
@@ -530,19 +520,13 @@ class PerFeatureEncoder(Encoder):
 
     def _check_columns(self) -> None:
         columns = self._labels()
-        unknown = [name for name in self.methods if name not in columns]
-        if unknown:
-            raise argument_error(
-                "methods", "name columns of X", listed(unknown), f"The columns of X are {listed(columns, most=30)}."
-            )
+        if unknown := [name for name in self.methods if name not in columns]:
+            hint = f"The columns of X are {listed(columns, most=30)}."
+            raise argument_error("methods", "name columns of X", listed(unknown), hint)
         without = [name for name in columns if name not in self.methods]
         if without and self.default is None:
-            raise argument_error(
-                "methods",
-                "contain every column of X if default is None",
-                self.methods,
-                f"Without a method: {listed(without)}. Add them, or pass default='Std'.",
-            )
+            hint = f"Without a method: {listed(without)}. Add them, or pass default='Std'."
+            raise argument_error("methods", "contain every column of X if default is None", self.methods, hint)
         default: Any = self.default  # not None for a column without a method
         self.encoders_ = [_encoder(self.methods.get(name, default)) for name in columns]
 
@@ -561,9 +545,7 @@ class PerFeatureEncoder(Encoder):
 
 def _encoder(spec: Any) -> Encoder:
     """Return the encoder of an entry of a mapping, a name or an encoder."""
-    if isinstance(spec, Encoder):
-        return spec
-    return Encoding.parse(spec).encoder()
+    return spec if isinstance(spec, Encoder) else Encoding.parse(spec).encoder()
 
 
 def make_encoder(method: str | Mapping[Any, str | Encoder], size: int | None = None, **options: Any) -> Any:
