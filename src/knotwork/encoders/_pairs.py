@@ -332,18 +332,8 @@ def _subtract_margins(sums: FloatArray, weights: FloatArray, n_bins: int) -> Non
 @compiled()
 def _freedom(weights: FloatArray, n_bins: int) -> int:
     """Return the number of cells with rows that the functions of rows and columns leave free."""
-    n_cells, n_rows, n_columns = 0, 0, 0
-    for i in range(n_bins):
-        in_row, in_column = False, False
-        for j in range(n_bins):
-            if weights[i * n_bins + j] > 0.0:
-                n_cells += 1
-                in_row = True
-            if weights[j * n_bins + i] > 0.0:
-                in_column = True
-        n_rows += in_row
-        n_columns += in_column
-    return n_cells - n_rows - n_columns + 1
+    cells = weights.reshape(n_bins, n_bins) > 0.0
+    return cells.sum() - np.sum(cells.sum(axis=0) > 0) - np.sum(cells.sum(axis=1) > 0) + 1
 
 
 @compiled()
