@@ -110,7 +110,6 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
     def check_settings(self) -> None:
         """Raise an error if a parameter is not valid."""
 
-    @abstractmethod
     def fit_column(
         self, column: Column, target: Target | None = None, *, seed: int = 0, index: int = 0
     ) -> FittedColumn:
@@ -127,17 +126,19 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
         index : int
             Index of the column in the table, used if columns have different encoders.
         """
+        return self._of_column(index).fit_column(column, target, seed=seed)
 
-    @abstractmethod
-    def _suffix(self, index: int) -> str:
-        """Return the name of the functions of a column in output names, such as ``"bs"``; empty for a scaling."""
+    def _of_column(self, index: int) -> "Encoder":
+        """Return the encoder of a column: this one, unless it is composed of others."""
+        return self
+
+    @property
+    def _suffix(self) -> str:
+        """Name of the functions in output names, such as ``"bs"``; empty for a scaling."""
+        return ""
 
     def _check_columns(self) -> None:
         """Check parameters that name columns, once the columns of the table are known."""
-
-    def _is_supervised(self, index: int) -> bool:
-        """Return whether the knots of a column need the target."""
-        return self._supervised
 
     def _learn_rows(self, values: npt.NDArray[Any], target: Target | None, weights: FloatArray | None) -> None:
         """Learn what needs whole rows: all of a table, or a sample of those of a table in parts."""
@@ -336,7 +337,7 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
 
         def fit_one(index: int) -> tuple[FittedColumn, Histogram]:
             whole = column = sketch.columns[index].column()
-            if values is not None and self._is_supervised(index):
+            if values is not None and self._of_column(index)._supervised:
                 limits = sketch.columns[index].range if len(whole.distinct) else None
                 column = replace(Column.from_values(values[:, index], weights), limits=limits)
             block = self.fit_column(column, target, seed=sketch.seeds[index], index=index)
@@ -424,7 +425,7 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
         missing = ["_missing"] if self.missing == "indicator" else []
         ends = []
         for place, block in enumerate(self.fitted_):
-            suffix = self._suffix(place)
+            suffix = self._of_column(place)._suffix
             ends.append([f"_{suffix}{i}" if suffix else "" for i in range(block.size)] + missing)
         return np.array(self._output_names(names, ends), dtype=object)
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from knotwork._checks import argument_error, check_choice, check_int, listed, suggestion, type_error
-from knotwork.basis import FAMILIES, FittedColumn
+from knotwork.basis import FAMILIES
 from knotwork.encoders._base import Encoder
 from knotwork.encoders._names import Embedding, EncodingName
 from knotwork.encoders._transformers import (
@@ -23,7 +23,7 @@ from knotwork.encoders._transformers import (
     check_period,
 )
 from knotwork.errors import ArgumentTypeError
-from knotwork.knots import PLACEMENTS, Column, Target, placement_traits, resolve_placement
+from knotwork.knots import PLACEMENTS, placement_traits, resolve_placement
 
 __all__ = [
     "METHODS",
@@ -530,17 +530,8 @@ class PerFeatureEncoder(Encoder):
         default: Any = self.default  # not None for a column without a method
         self.encoders_ = [_encoder(self.methods.get(name, default)) for name in columns]
 
-    def fit_column(
-        self, column: Column, target: Target | None = None, *, seed: int = 0, index: int = 0
-    ) -> FittedColumn:
-        """Return the fitted encoding of one column."""
-        return self.encoders_[index].fit_column(column, target, seed=seed)
-
-    def _is_supervised(self, index: int) -> bool:
-        return self.encoders_[index]._supervised
-
-    def _suffix(self, index: int) -> str:
-        return self.encoders_[index]._suffix(index)
+    def _of_column(self, index: int) -> Encoder:
+        return self.encoders_[index]
 
 
 def _encoder(spec: Any) -> Encoder:

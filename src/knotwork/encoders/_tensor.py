@@ -16,7 +16,7 @@ from knotwork.basis import FittedColumn, FloatArray, row_product
 from knotwork.encoders._base import Encoder
 from knotwork.encoders._pairs import place_pairs, rank_pairs, too_few_columns
 from knotwork.encoders._transformers import SplineEncoder
-from knotwork.knots import Column, Placement, Target
+from knotwork.knots import Placement, Target
 
 __all__ = ["TensorSplineEncoder"]
 
@@ -109,35 +109,25 @@ class TensorSplineEncoder(Encoder):
 
     @property
     def _supervised(self) -> bool:
-        return self._finds_pairs or self._splines()._supervised
+        return self._finds_pairs or self._of_column(0)._supervised
 
     @property
     def _finds_pairs(self) -> bool:
         is_number = isinstance(self.pairs, Integral) and not isinstance(self.pairs, bool)
         return is_number or (isinstance(self.pairs, str) and self.pairs == AUTO)
 
-    def _splines(self) -> SplineEncoder:
-        """Return the encoder of single columns."""
+    def _of_column(self, index: int) -> SplineEncoder:
         return SplineEncoder(self.family, self.size, placement=self.placement, degree=self.degree)
 
     def check_settings(self) -> None:
         """Raise an error if a parameter is not valid."""
-        self._splines().check_settings()
+        self._of_column(0).check_settings()
         check_choice(self.remainder, "remainder", REMAINDERS)
         if self._finds_pairs and self.pairs != AUTO:
             check_int(self.pairs, "pairs", minimum=1)
         elif not self._finds_pairs and (isinstance(self.pairs, str | bool) or not isinstance(self.pairs, Sequence)):
             hint = "Write pairs=[('lat', 'lon')], for example."
             raise type_error("pairs", "be 'auto', a number, or a sequence of pairs of columns", self.pairs, hint)
-
-    def fit_column(
-        self, column: Column, target: Target | None = None, *, seed: int = 0, index: int = 0
-    ) -> FittedColumn:
-        """Return the fitted functions of one column."""
-        return self._splines().fit_column(column, target, seed=seed, index=index)
-
-    def _is_supervised(self, index: int) -> bool:
-        return self._splines()._supervised
 
     def _need_of_target(self) -> tuple[str, str]:
         if self._finds_pairs:
@@ -199,6 +189,3 @@ class TensorSplineEncoder(Encoder):
             pair = f"{names[first]}:{names[second]}"
             out += [f"{pair}{left}{right}" for left in ends[first] for right in ends[second]]
         return out
-
-    def _suffix(self, index: int) -> str:
-        return self._splines()._suffix(index)

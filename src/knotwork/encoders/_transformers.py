@@ -172,7 +172,8 @@ class SplineEncoder(Encoder):
         knots = resolve_placement(self.placement)(column, n_knots, target, seed)
         return FittedBasis(family.make(knots, degree=self.degree, domain=column.domain), self.size)
 
-    def _suffix(self, index: int) -> str:
+    @property
+    def _suffix(self) -> str:
         return self._family().suffix
 
     def _family(self) -> Family:
@@ -276,7 +277,8 @@ class PiecewiseLinearEncoder(Encoder):
         edges, _ = cart_thresholds(column, target, max_leaves=n_bins, min_samples_leaf=leaf)
         return separated(edges, column)
 
-    def _suffix(self, index: int) -> str:
+    @property
+    def _suffix(self) -> str:
         return FAMILIES["ple"].suffix
 
 
@@ -329,6 +331,7 @@ class PeriodicEncoder(Encoder):
     extrapolation = "clip"
     task = None
     _supervised = False
+    _suffix = "wave"
 
     def check_settings(self) -> None:
         """Raise an error if a parameter is not valid."""
@@ -349,9 +352,6 @@ class PeriodicEncoder(Encoder):
         frequencies = float(self.sigma) * random.standard_normal(self.size if with_phases else (self.size + 1) // 2)
         phases = random.uniform(-np.pi, np.pi, self.size) if with_phases else None
         return FittedPeriodic(median, spread or 1.0, self.size, float(self.sigma), frequencies, phases)
-
-    def _suffix(self, index: int) -> str:
-        return "wave"
 
 
 @final
@@ -410,6 +410,3 @@ class ScalarEncoder(Encoder):
         smooth = self.scaling == "robust"
         centre, spread = column.median_and_spread() if smooth else column.mean_and_deviation()
         return FittedAffine(centre, spread or 1.0, smooth)
-
-    def _suffix(self, index: int) -> str:
-        return ""
