@@ -64,7 +64,7 @@ def _sparse_product(left: sparse.csr_array, right: sparse.csr_array) -> sparse.c
 
 
 @compiled()
-def _multiply(left, right, width, indices, data):
+def _multiply(left: Any, right: Any, width: int, indices: npt.NDArray[Any], data: npt.NDArray[Any]) -> None:
     """Write the products of the entries of two CSR arrays, of `width` columns on the right, row by row."""
     (left_starts, left_columns, left_data), (right_starts, right_columns, right_data) = left, right
     entry = 0

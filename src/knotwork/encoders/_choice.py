@@ -181,8 +181,8 @@ def choose_columns(
         blocks.append([encoder.fit_column(column, goal, seed=seed + place) for encoder in encoders])
     weights = np.ones(len(scoring)) if weights is None else weights[scoring]
     columns, largest = numbers[scoring].T, int(np.argmax(sizes))
-    additive = _Additive(_responses(target[scoring], task, weights), weights, seed)
-    additive.fit([next(_designs(column, fitted[largest:])) for column, fitted in zip(columns, blocks, strict=True)])
+    designs = [next(_designs(column, fitted[largest:])) for column, fitted in zip(columns, blocks, strict=True)]
+    additive = _Additive(_responses(target[scoring], task, weights), weights, designs, seed)
     return [
         _choice(name, candidates, *additive.errors(place, _designs(columns[place], blocks[place])), weights)
         for place, name in enumerate(names)
@@ -208,43 +208,37 @@ class _Additive:
         Targets.
     weights : ndarray of shape (n,)
         Weights of the rows.
+    designs : sequence of ndarray of shape (n, m)
+        The encoded values of each column; curves are fitted by backfitting.
     seed : int
         Random seed of the folds.
     """
 
-    def __init__(self, responses: FloatArray, weights: FloatArray, seed: int) -> None:
+    def __init__(self, responses: FloatArray, weights: FloatArray, designs: Sequence[FloatArray], seed: int) -> None:
         self.weights = weights
         self.folds = np.random.default_rng(seed).permutation(len(weights)) % N_FOLDS
-        in_training = [weights * (self.folds != fold) for fold in range(N_FOLDS)]
-        self.in_training = np.array(in_training)
-        means = [np.average(responses, axis=0, weights=part) for part in in_training]
-        self.residuals = np.array([responses - mean for mean in means])
-        self.curves: list[list[FloatArray]] = []
-        self.designs: list[FloatArray] = []
-
-    def fit(self, designs: Sequence[FloatArray]) -> None:
-        """Fit a curve of each column by backfitting, with its columns of shape (n, m) for every row."""
-        self.designs = [design - np.average(design, axis=0, weights=self.weights) for design in designs]
-        self.curves = [[] for _ in designs]
-        for place, design in enumerate(self.designs):
-            self.curves[place] = [np.zeros((design.shape[1], self.residuals.shape[2]))] * N_FOLDS
+        self.in_training = np.array([weights * (self.folds != fold) for fold in range(N_FOLDS)])
+        self.residuals = np.array([responses - np.average(responses, axis=0, weights=w) for w in self.in_training])
+        self.designs = [design - np.average(design, axis=0, weights=weights) for design in designs]
+        self.curves = [np.zeros((N_FOLDS, design.shape[1], responses.shape[1])) for design in designs]
         solvers = [self._solvers(design, (USUAL_PENALTY,)) for design in self.designs]
+        strengths = []  # how much of the residuals the curves of a column explain by themselves
+        for design, by_fold in zip(self.designs, solvers, strict=True):
+            products = [self._products(design, part, fold) for fold, part in enumerate(self.residuals)]
+            explained = [float((solver(each)[0] * each).sum()) for solver, each in zip(by_fold, products, strict=True)]
+            strengths.append(sum(explained))
         # The strongest column comes first, so that the order of the columns in the table has no effect.
-        order = by_size([self._strength(*pair) for pair in zip(self.designs, solvers, strict=True)])
-        for place in np.tile(order, N_SWEEPS):
-            design, solver = self.designs[place], solvers[place]
-            for fold in range(N_FOLDS):
+        for place in np.tile(by_size(strengths), N_SWEEPS):
+            for fold, solver in enumerate(solvers[place]):
                 partial = self._partial(place, fold)
-                [curve] = solver[fold](design.T @ (partial * self.in_training[fold][:, None]))
-                self.residuals[fold] = partial - design @ curve
+                [curve] = solver(self._products(self.designs[place], partial, fold))
+                self.residuals[fold] = partial - self.designs[place] @ curve
                 self.curves[place][fold] = curve
 
-    def _strength(self, design: FloatArray, solvers: Sequence["_Solver"]) -> float:
-        """Return how much of the residuals the curves of a column explain by themselves."""
-        products = [
-            design.T @ (part * weights[:, None]) for part, weights in zip(self.residuals, self.in_training, strict=True)
-        ]
-        return sum(float((solver(each)[0] * each).sum()) for solver, each in zip(solvers, products, strict=True))
+    def _products(self, design: FloatArray, residuals: FloatArray, fold: int) -> FloatArray:
+        """Return the products of a design and residuals in the rows that a fold's model is fitted on."""
+        products: FloatArray = design.T @ (residuals * self.in_training[fold][:, None])
+        return products
 
     def _partial(self, place: int, fold: int) -> FloatArray:
         """Return the residuals of a fold's model without its curve of a column."""
@@ -271,8 +265,7 @@ class _Additive:
         out = np.empty((len(PENALTIES), len(design)))
         for fold, solver in enumerate(self._solvers(design, PENALTIES)):
             held = self.folds == fold
-            curves = solver(design.T @ (partials[fold] * self.in_training[fold][:, None]))
-            for penalty, curve in enumerate(curves):
+            for penalty, curve in enumerate(solver(self._products(design, partials[fold], fold))):
                 out[penalty, held] = ((partials[fold][held] - design[held] @ curve) ** 2).sum(axis=1)
         best: FloatArray = out[first_largest(-(out @ self.weights))]
         return best

@@ -333,7 +333,8 @@ def _subtract_margins(sums: FloatArray, weights: FloatArray, n_bins: int) -> Non
 def _freedom(weights: FloatArray, n_bins: int) -> int:
     """Return the number of cells with rows that the functions of rows and columns leave free."""
     cells = weights.reshape(n_bins, n_bins) > 0.0
-    return cells.sum() - np.sum(cells.sum(axis=0) > 0) - np.sum(cells.sum(axis=1) > 0) + 1
+    n_free: int = cells.sum() - np.sum(cells.sum(axis=0) > 0) - np.sum(cells.sum(axis=1) > 0) + 1
+    return n_free
 
 
 @compiled()

@@ -307,16 +307,17 @@ def repeated_rows(n_rows: int, weights: FloatArray | None) -> tuple[npt.NDArray[
     return rows, weights[rows]
 
 
-def _rows(column: Column, target: Target | None) -> tuple[FloatArray, npt.NDArray[Any], FloatArray | None]:
+def _rows(column: Column, target: Target) -> tuple[FloatArray, npt.NDArray[Any], FloatArray | None]:
     """Return ranks, targets and weights of the rows of a column, sorted; whole weights repeat rows.
 
     Limits of leaves and LightGBM's bins are numbers of rows and ignore weights: only repeated rows give the same trees.
     LightGBM sums in the order of the rows: sorted, they give the same sums for every order of the table.
     """
-    if target is None or column.codes is None or column.rows is None:
-        raise AssertionError("a supervised placement needs a column with rows, and a target")
+    assert column.codes is not None
+    assert column.rows is not None
     rows, weights = repeated_rows(len(column.rows), column.row_weights)
-    codes, y = column.codes[rows], target.values[column.rows[rows]]
+    codes = column.codes[rows]
+    y: npt.NDArray[Any] = target.values[column.rows[rows]]
     order = np.lexsort((y, codes) if weights is None else (weights, y, codes))
     codes, y, weights = codes[order], y[order], None if weights is None else weights[order]
     ranks = codes.astype(np.float64) + 1.0  # from 1: a threshold's floor is the number of values below it
@@ -432,6 +433,8 @@ class LightGBMPlacement(TreePlacement):
 
     def thresholds(self, column: Column, target: Target | None, seed: int) -> tuple[FloatArray, FloatArray]:
         """Return the splits of all trees and the total gain of each."""
+        if target is None or column.codes is None or column.rows is None:
+            raise AssertionError("a supervised placement needs a column with rows, and a target")
         if len(column.distinct) < 2:
             return np.empty(0), np.empty(0)
         ranks, y, weights = _rows(column, target)

@@ -110,25 +110,21 @@ def _squares(column: Column, target: Target) -> float:
 
 
 @compiled()
-def _best_split(entries, first, end, n_outputs, is_centred, min_leaf, left, right, reductions):
+def _best_split(entries, first, end, is_centred, min_leaf, left, right, reductions):
     """Return the first entry of the right part of a node, and the reduction; -1 if the node has no split.
 
     `left` and `right` are buffers for the sums of the two parts, `reductions` for those of the splits.
     """
-    weight, count = 0.0, 0.0
+    weight, count = entries.weights[first:end].sum(), entries.counts[first:end].sum()
     right[:] = 0.0
     left[:] = 0.0
     for entry in range(first, end):
         right[entries.outputs[entry]] += entries.sums[entry]
-        weight += entries.weights[entry]
-        count += entries.counts[entry]
     mean = 0.0
     if is_centred:  # sums around the mean of the node avoid cancellation
         mean = right[0] / weight
         right[0] = 0.0
-    squares_left, squares_right = 0.0, 0.0
-    for output in range(n_outputs):
-        squares_right += right[output] * right[output]
+    squares_left, squares_right = 0.0, (right * right).sum()
     before = squares_right / weight
     weight_left, count_left, best = 0.0, 0.0, 0.0
     for entry in range(first, end):
@@ -164,19 +160,14 @@ def _grow(entries, n_outputs, is_centred, limits, least, after, gains):
     while True:
         for place in range(n_leaves - n_new, n_leaves):
             first, end, depth = nodes[place, 0], nodes[place, 1], nodes[place, 3]
-            count = 0.0
-            for entry in range(first, end):
-                count += entries.counts[entry]
             reductions[place] = 0.0
-            if depth < max_depth and count >= max(min_split, 2 * min_leaf):
+            if depth < max_depth and entries.counts[first:end].sum() >= max(min_split, 2 * min_leaf):
                 nodes[place, 2], reductions[place] = _best_split(
-                    entries, first, end, n_outputs, is_centred, min_leaf, left, right, buffer
+                    entries, first, end, is_centred, min_leaf, left, right, buffer
                 )
         if n_leaves >= max_leaves:
             return n_leaves - 1
-        largest = 0.0
-        for place in range(n_leaves):
-            largest = max(largest, reductions[place])
+        largest = reductions[:n_leaves].max()
         if largest <= least:
             return n_leaves - 1
         chosen = -1
@@ -185,11 +176,8 @@ def _grow(entries, n_outputs, is_centred, limits, least, after, gains):
             if reductions[place] >= largest - EQUAL * largest and is_first:
                 chosen = place
         first, end, split, depth = nodes[chosen]
-        weight = 0.0
-        for entry in range(first, end):
-            weight += entries.weights[entry]
         after[n_leaves - 1] = entries.codes[split]
-        gains[n_leaves - 1] = reductions[chosen] / weight
+        gains[n_leaves - 1] = reductions[chosen] / entries.weights[first:end].sum()
         # The last leaf moves to the position of the split leaf, whose two parts are appended.
         nodes[chosen], reductions[chosen] = nodes[n_leaves - 1], reductions[n_leaves - 1]
         nodes[n_leaves - 1, 0], nodes[n_leaves - 1, 1], nodes[n_leaves - 1, 3] = first, split, depth + 1
