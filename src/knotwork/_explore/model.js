@@ -206,8 +206,11 @@ function scaled(column) {
   return rows;
 }
 
-const predictRows = (model, rows, size) => Float64Array.from({ length: rows.length / size }, (_, i) =>
-  response(numerics.linear(rows, i * size, size, model.intercept, model.coefficients)));
+function predictRows(model, rows, size) {
+  const out = new Float64Array(rows.length / size);
+  for (let i = 0; i < out.length; i++) out[i] = response(numerics.linear(rows, i * size, size, model.intercept, model.coefficients));
+  return out;
+}
 
 function standardScore(column) {
   const key = `${view.ridge}/${view.positive}`;
