@@ -1,13 +1,14 @@
 """Checks of arguments and of installed packages, the wording of their errors, and warnings to the user."""
 
 import contextlib
+import math
 import sys
 import warnings
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from difflib import get_close_matches
 from importlib import import_module
 from importlib.util import find_spec
-from numbers import Integral
+from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ __all__ = [
     "check_file",
     "check_installed",
     "check_int",
+    "check_number",
     "check_part",
     "listed",
     "load_lightgbm",
@@ -235,6 +237,22 @@ def check_int(value: Any, name: str, minimum: int, hint: str = "") -> int:
     if value < minimum:
         raise argument_error(name, f"be an integer of at least {minimum}", value, hint)
     return int(value)
+
+
+def check_number(value: Any, name: str, wanted: str, is_valid: Callable[[float], bool]) -> float:
+    """Return `value` as a float if it is finite and valid; otherwise raise an error: it must be a number `wanted`.
+
+    Examples
+    --------
+    >>> check_number(0.5, "dropout", "from 0 to below 1", lambda share: 0.0 <= share < 1.0)
+    0.5
+    """
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+        raise type_error(name, f"be a number {wanted}", value)
+    number = float(value)
+    if not (math.isfinite(number) and is_valid(number)):
+        raise argument_error(name, f"be a number {wanted}", value)
+    return number
 
 
 def check_bool(value: Any, name: str) -> bool:

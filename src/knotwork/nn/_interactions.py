@@ -4,14 +4,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, Self, final
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from knotwork._checks import argument_error, check_int, type_error
+from knotwork._checks import argument_error, check_int, check_number, type_error
 from knotwork.nn._encoding import SplineEncoding, scaled_knots_of
 from knotwork.nn._linear import Draw, Initial, draw_columns, flat_rows, initialise, make_draw, member_seeds, normal
 
@@ -62,9 +62,8 @@ class InteractionConfig:
     def __post_init__(self) -> None:
         check_int(self.rank, "rank", minimum=1)
         check_int(self.width, "width", minimum=1)
-        is_number = isinstance(self.waves, Real) and not isinstance(self.waves, bool)
-        if not is_number or not (self.waves == 0 or SLOWEST <= self.waves < math.inf):
-            raise argument_error("waves", f"be 0, or a number of at least {SLOWEST:g}", self.waves)
+        wanted = f"of at least {SLOWEST:g}, or 0"
+        check_number(self.waves, "waves", wanted, lambda waves: waves == 0 or waves >= SLOWEST)
         object.__setattr__(self, "pairs", _checked_pairs(self.pairs))
 
     @classmethod

@@ -88,7 +88,7 @@ class KnotEncoding(nn.Module):
         assert self.scale is not None
         return (x - self._by_row(self.low)) / self._by_row(self.scale)
 
-    def _knots(self, epsilon: float) -> Knots:
+    def _knots(self, epsilon: float = 1e-6) -> Knots:
         """Return the knots for `encode`; `epsilon` is that of the spacing penalty."""
         breaks, logits, widths = map(_at_least_float32, (self.breaks, self.logits, self.log_widths))
         learned = None if logits is None else self.learned

@@ -8,13 +8,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import accumulate
-from numbers import Real
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from knotwork._checks import argument_error, type_error
+from knotwork._checks import argument_error, check_number
 from knotwork._kernels.dropout import Noise, drawn_bits, member_keys
 from knotwork._kernels.fixed_order import look_up, product
 
@@ -199,11 +198,7 @@ def member_seeds(n_members: int) -> Tensor:
 
 def check_dropout(value: Any, name: str) -> float:
     """Return a valid probability of dropout."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise type_error(name, "be a number from 0 to below 1", value)
-    if not 0.0 <= float(value) < 1.0:
-        raise argument_error(name, "be a number from 0 to below 1", value)
-    return float(value)
+    return check_number(value, name, "from 0 to below 1", lambda probability: 0.0 <= probability < 1.0)
 
 
 def flat_rows(x: Tensor, n_members: int | None, *, n_last: int = 1) -> Tensor:

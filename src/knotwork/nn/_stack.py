@@ -197,7 +197,7 @@ class StackEncoding(KnotEncoding):
         for m, member in enumerate(blocks):
             for f, block in enumerate(member):
                 breaks[m, f, 1 : counts[m][f] + 1] = torch.from_numpy(_scaled(block))
-                ranges[:, m, f] = _range(block, None if units is None else units[:, f])
+                ranges[:, m, f] = _range(block, (0.0, 1.0) if units is None else units[:, f])
             breaks[m] = separated(breaks[m], counts[m])
         smooth = torch.tensor([[_is_smooth(block) for block in member] for member in blocks], dtype=torch.bool)
         sigma = [[block.sigma if isinstance(block, FittedPeriodic) else 0.0 for block in member] for member in blocks]
@@ -226,13 +226,13 @@ class StackEncoding(KnotEncoding):
         if self.phases is not None:
             self.phases.copy_(math.pi * draw(n * n_features).view(n_members, n, n_features).transpose(1, 2))
 
-    def forward(self, x: Tensor, dtype: torch.dtype = torch.float32, epsilon: float = 1e-6) -> tuple[Tensor, Tensor]:
+    def forward(self, x: Tensor, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
         """Encode values of shape (n_members, batch, n_features), NaN if missing, in the given type.
 
-        The results are of shape (n_members, batch, n_features, size), and the spacing penalties with this epsilon of
-        shape (n_members,), 0 for members without learned knots.
+        The results are of shape (n_members, batch, n_features, size), and the spacing penalties of shape
+        (n_members,), 0 for members without learned knots.
         """
-        return self.encode_scaled(self.scaled(x), dtype, epsilon)
+        return self.encode_scaled(self.scaled(x), dtype)
 
     def scaled(self, x: Tensor) -> Tensor:
         """Return values of shape (n_members, batch, n_features) as they are encoded, on the scale of each feature."""
@@ -247,13 +247,13 @@ class StackEncoding(KnotEncoding):
         out = torch.where(self.has_range[:, None], centred, values)
         return torch.nan_to_num(out, nan=0.0)
 
-    def encode_scaled(self, values: Tensor, dtype: torch.dtype, epsilon: float = 1e-6) -> tuple[Tensor, Tensor]:
+    def encode_scaled(self, values: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """Encode scaled values; results as in `forward`."""
         size, waves = self.layout.size, self.layout.waves
         if len(waves) == 1 and waves[0].features is None and waves[0].stop - waves[0].start == len(values):
             return self._with_learned_missing(values, self._waves(waves[0], values, dtype)), self._no_penalty()
         parts = [part for part in self.layout.parts if part not in waves]
-        encoded = encode(values, self._knots(epsilon), parts, size=size, dtype=dtype)
+        encoded = encode(values, self._knots(), parts, size=size, dtype=dtype)
         for part in waves:
             part.write(encoded.values, self._waves(part, values, dtype), axis=2)
         blocks = self._with_learned_missing(values, encoded.values)
@@ -282,9 +282,9 @@ class StackEncoding(KnotEncoding):
         padding = self.layout.size - part.degree
         return nn.functional.pad(rows, (0, padding)) if padding else rows
 
-    def spacings(self, epsilon: float = 1e-6) -> tuple[Tensor, Tensor]:
+    def spacings(self) -> tuple[Tensor, Tensor]:
         """Return the breaks ``[0, knots, 1]`` of all members and features, and the spacing penalty of every member."""
-        encoded = self._without_rows(self._knots(epsilon), self.layout.size)
+        encoded = self._without_rows(self._knots(), self.layout.size)
         return encoded.breaks, self._no_penalty() if encoded.penalty is None else encoded.penalty
 
     @torch.no_grad()
@@ -369,17 +369,12 @@ def _scaled(block: FittedColumn) -> npt.NDArray[np.float64]:
     return scaled_knots(block.basis.knots, block.basis.domain) if isinstance(block, FittedBasis) else np.empty(0)
 
 
-def _range(block: FittedColumn, units: npt.NDArray[np.float64] | None) -> tuple[float, float]:
+def _range(block: FittedColumn, units: Sequence[float]) -> tuple[float, float]:
     """Return low and scale of a feature in the given units.
 
     Ranges that float32 cannot represent are shrunk towards the origin of the units, or widened if too small: all
     values of the table are equal at that resolution.
     """
-    if units is None:
-        if not isinstance(block, FittedBasis):
-            return block.shift, block.scale
-        low, high = block.basis.domain
-        return low, high - low
     if not isinstance(block, FittedBasis):
         low, half = block.shift, 0.5 * block.scale / units[1]
     else:

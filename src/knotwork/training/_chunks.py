@@ -132,13 +132,9 @@ class RowChunks:
         """Read a chunk into an array of bytes of shape (capacity, size of a row), and return its number of rows."""
         n_rows = self.counts[chunk]
         view = memoryview(out[:n_rows]).cast("B")
-        with chunk_path(self.folder, chunk).open("rb", buffering=0) as file:
-            done = 0
-            while done < len(view):
-                step = file.readinto(view[done:])
-                if not step:
-                    raise OSError(f"{chunk_path(self.folder, chunk)} is shorter than it was written.")
-                done += step
+        with chunk_path(self.folder, chunk).open("rb") as file:
+            if file.readinto(view) < len(view):
+                raise OSError(f"{file.name} is shorter than it was written.")
         return n_rows
 
 

@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
 
-from knotwork._checks import argument_error, check_bool, check_choice, check_int, listed, type_error
+from knotwork._checks import argument_error, check_bool, check_choice, check_int, check_number, listed, type_error
 from knotwork.training._metrics import METRICS, Metric
 from knotwork.training._objective import Objective
 from knotwork.training._objectives import USUAL
@@ -24,7 +23,11 @@ REPORTED = {"regression": "rmse", "classification": "auc"}
 LATER = (
     "beta2", "weight_average", "label_smoothing", "knot_spacing", "reproducible", "smoothness", "smoothness_order",
 )  # fmt: skip
-"""Settings that the first version did not have."""
+"""Settings that the first version did not have. The hash of a plan has them only if they are changed: otherwise records
+that were made before, as those of the paper, would be those of another plan."""
+
+NOT_NEGATIVE = ("of at least 0", lambda number: number >= 0.0)
+"""Requirement and check of a number, as `check_number` takes them."""
 
 PRECISIONS = ("auto", "float32", "tf32", "bf16")
 
@@ -152,16 +155,13 @@ class TrainingConfig:
         check_choice(self.precision, "precision", PRECISIONS)
         check_bool(self.reproducible, "reproducible")
         check_choice(self.metric, "metric", ("auto", "reported", *METRICS))
-        for name in ("learning_rate", "knot_spacing"):
-            _check_number(getattr(self, name), name, above=True)
-        for name in ("weight_decay", "knot_rate", "spacing_weight"):
-            _check_number(getattr(self, name), name)
+        for name in ("learning_rate", "knot_spacing", "plateau_factor", "time_limit"):
+            if name != "time_limit" or self.time_limit is not None:
+                check_number(getattr(self, name), name, "larger than 0", lambda number: number > 0.0)
+        for name in ("weight_decay", "knot_rate", "spacing_weight", "beta2", "weight_average", "label_smoothing"):
+            check_number(getattr(self, name), name, *NOT_NEGATIVE)
         for name in ("plateau_factor", "beta2", "weight_average", "label_smoothing"):
-            _check_number(getattr(self, name), name, above=name == "plateau_factor")
-            if getattr(self, name) >= 1:
-                raise argument_error(name, "be smaller than 1", getattr(self, name))
-        if self.time_limit is not None:
-            _check_number(self.time_limit, "time_limit", above=True)
+            check_number(getattr(self, name), name, "smaller than 1", lambda number: number < 1.0)
         check_int(self.smoothness_order, "smoothness_order", minimum=1)
         object.__setattr__(self, "smoothness", _read_smoothness(self.smoothness))
 
@@ -252,27 +252,16 @@ def _read_smoothness(value: Any) -> Any:
     if isinstance(value, Mapping):
         value = tuple(value.items())
     if isinstance(value, str) or not isinstance(value, Sequence | np.ndarray):
-        _check_number(value, "smoothness")
+        check_number(value, "smoothness", *NOT_NEGATIVE)
         return value
     if any(isinstance(entry, list | tuple) for entry in value):
         for entry in value:
             if not isinstance(entry, list | tuple) or len(entry) != 2 or not isinstance(entry[0], Hashable):
                 raise type_error("smoothness", "be a number, a mapping from columns, or a sequence of numbers", value)
-            _check_number(entry[1], f"smoothness of {entry[0]!r}")
+            check_number(entry[1], f"smoothness of {entry[0]!r}", *NOT_NEGATIVE)
         return tuple((name, number) for name, number in value)
-    for number in value:
-        _check_number(number, "smoothness")
-    return tuple(float(number) for number in value)
+    return tuple(check_number(number, "smoothness", *NOT_NEGATIVE) for number in value)
 
 
 def _is_pairs(smoothness: Sequence[Any]) -> bool:
     return any(isinstance(entry, tuple) for entry in smoothness)
-
-
-def _check_number(value: Any, name: str, *, above: bool = False) -> None:
-    requirement = "be a number larger than 0" if above else "be a number of at least 0"
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise type_error(name, requirement, value)
-    number = float(value)
-    if not (0 < number < float("inf") if above else 0 <= number < float("inf")):
-        raise argument_error(name, requirement, value)

@@ -395,7 +395,7 @@ class _RunningStack:
         done = run.share_done(self.places, self.pace.epochs / last if self.n_alive else 1.0)
         counts = (self.log.n_epochs, last, self.n_alive, len(self.places))
         n_training = sum(stack.n_alive for stack in run.training)
-        losses, scores = self.log.latest
+        losses, scores = self.log.epochs[-1][:2]
         scores = np.where([len(member.valid) > 0 for member in self.members], scores, np.nan)
         metric, seconds = self.config.metric_for(run.table.goal), time.perf_counter() - run.started
         trained = losses[~np.isnan(losses)]

@@ -58,16 +58,6 @@ class StackJob:
         return self.data.numbers.device
 
     @cached_property
-    def objective(self) -> Objective:
-        """The objective."""
-        return self.table.goal
-
-    @cached_property
-    def n_targets(self) -> int:
-        """Number of targets."""
-        return self.table.n_targets
-
-    @cached_property
     def batch_size(self) -> int:
         """Rows of a step."""
         return self.config.batch_size_for(self.table.n_rows)
@@ -97,13 +87,13 @@ class StackJob:
                 ends = None if known is None else (known[0][one], known[1][one])
                 alone.append(self.units(rows[one, :length], counts[one], [length], ends))
             return Units(*map(torch.cat, zip(*alone, strict=True)))
-        shift, scale = known or target_units(self.objective, self.data.target[rows], counts)
+        shift, scale = known or target_units(self.table.goal, self.data.target[rows], counts)
         weight = torch.ones(len(rows), device=self.device)
         if self.data.weights is not None:
             total = torch.where(_valid(counts, rows.shape[1]), self.data.weights[rows].double(), 0.0).sum(dim=1)
             weight = (counts / total.clamp(min=1e-300)).float()
         units = Units(shift, scale, weight, torch.ones(len(rows), dtype=torch.float64, device=self.device))
-        if not self.objective.in_target_units:
+        if not self.table.goal.in_target_units:
             return units
         losses = self.losses(torch.zeros(*rows.shape, self.table.d_out, device=self.device), rows, units).abs()
         mean = torch.where(_valid(counts, losses.shape[1]), losses, 0.0).sum(dim=1) / counts
@@ -114,18 +104,18 @@ class StackJob:
 
         Of outputs of several predictions, of shape (n_members, n_predictions, batch, d_out), it is their mean loss.
         """
-        target, objective = self.data.target[rows], self.objective
+        target, objective, n_targets = self.data.target[rows], self.table.goal, self.table.n_targets
         if objective.in_target_units:
             outputs = outputs.to(target.dtype) * _beside(units.scale, outputs) + _beside(units.shift, outputs)
         elif objective.task == "regression":
             target = _scaled(target, units).to(outputs.dtype)
         several = outputs.dim() > 3
-        if self.n_targets > 1:
-            outputs = by_target(outputs, self.n_targets)
+        if n_targets > 1:
+            outputs = by_target(outputs, n_targets)
         if several:
             target = target[:, None].expand(outputs.shape[:-1])
         losses = objective.losses(outputs, target, label_smoothing=self.config.label_smoothing)
-        if self.n_targets > 1:
+        if n_targets > 1:
             losses = losses.mean(dim=-1)
         if objective.in_target_units:
             losses = (losses / units.loss.view(-1, *[1] * (losses.dim() - 1))).float()
@@ -142,17 +132,17 @@ class StackJob:
         weights = _valid(counts, target.shape[1]).double()
         if self.data.weights is not None:
             weights = weights * self.data.weights[rows]
-        predictions = all_predictions(self.objective, outputs, self.n_targets)
-        if self.objective.in_target_units:
+        predictions = all_predictions(self.table.goal, outputs, self.table.n_targets)
+        if self.table.goal.in_target_units:
             predictions = predictions.to(target.dtype) * _beside(units.scale, outputs) + _beside(units.shift, outputs)
-        elif self.objective.task == "regression":
+        elif self.table.goal.task == "regression":
             target = _scaled(target, units)
         tensors = predictions, target, weights
         with fixed_order(self.config.reproducible):
             if not self.config.reproducible or self.data.weights is None:
-                return validation_scores(self.config, self.objective, *tensors)
+                return validation_scores(self.config, self.table.goal, *tensors)
             alone = [
-                validation_scores(self.config, self.objective, *(part[place : place + 1, :n] for part in tensors))
+                validation_scores(self.config, self.table.goal, *(part[place : place + 1, :n] for part in tensors))
                 for place, n in enumerate(lengths)
             ]
         return torch.cat(alone)

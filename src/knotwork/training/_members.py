@@ -1,5 +1,6 @@
 """The input of training: a table, and members that each have rows, an encoding and a random seed."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -95,7 +96,7 @@ class TrainingTable:
     @property
     def n_targets(self) -> int:
         """Number of targets."""
-        return int(np.prod(self.target.shape[1:], dtype=np.int64))
+        return math.prod(self.target.shape[1:])
 
     @property
     def goal(self) -> Objective:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from knotwork._checks import argument_error, check_choice, listed, type_error
+from knotwork._checks import argument_error, check_choice, check_number, listed, type_error
 from knotwork.errors import ColumnError
 from knotwork.nn import OnnxGraph
 from knotwork.training._objective import Array, Objective, Units
@@ -85,7 +85,7 @@ class Huber(Objective):
     delta: float = 1.0
 
     def __post_init__(self) -> None:
-        _check_setting(self.delta, "delta", 0.0, math.inf)
+        check_number(self.delta, "delta", "larger than 0", lambda delta: delta > 0.0)
 
     @property
     def degree(self) -> float:
@@ -324,7 +324,7 @@ class Tweedie(Deviance):
     power: float = 1.5  # type: ignore[misc]  # a setting here, a trait of the other distributions
 
     def __post_init__(self) -> None:
-        _check_setting(self.power, "power", 1.0, 3.0, closed=True)
+        check_number(self.power, "power", "from 1 to 3", lambda power: 1.0 <= power <= 3.0)
 
 
 @final
@@ -396,6 +396,10 @@ class ClassObjective(Objective):
         """Classification."""
         return "classification"
 
+    def row_scores(self, predictions: Tensor, target: Tensor) -> Tensor:
+        """Return the losses."""
+        return self.losses(predictions, target)
+
 
 @final
 @dataclass(frozen=True)
@@ -424,10 +428,6 @@ class LogLoss(ClassObjective):
     def losses(self, outputs: Tensor, target: Tensor, *, label_smoothing: float = 0.0) -> Tensor:
         """Return cross-entropies."""
         return _cross_entropy(outputs, target, label_smoothing)
-
-    def row_scores(self, predictions: Tensor, target: Tensor) -> Tensor:
-        """Return cross-entropies."""
-        return _cross_entropy(predictions, target, 0.0)
 
 
 @final
@@ -460,16 +460,12 @@ class Focal(ClassObjective):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_setting(self.gamma, "gamma", 0.0, math.inf, closed=True)
+        check_number(self.gamma, "gamma", "from 0 on", lambda gamma: gamma >= 0.0)
 
     def losses(self, outputs: Tensor, target: Tensor, *, label_smoothing: float = 0.0) -> Tensor:
         """Return focal losses."""
         missed = -torch.expm1(-_cross_entropy(outputs, target, 0.0))  # 1 - p
         return missed.clamp(min=1e-12) ** self.gamma * _cross_entropy(outputs, target, label_smoothing)
-
-    def row_scores(self, predictions: Tensor, target: Tensor) -> Tensor:
-        """Return focal losses."""
-        return self.losses(predictions, target)
 
 
 @final
@@ -539,17 +535,6 @@ def _cross_entropy(outputs: Tensor, target: Tensor, label_smoothing: float) -> T
     settings: dict[str, Any] = {"reduction": "none", "label_smoothing": label_smoothing}
     losses: Tensor = functional.cross_entropy(outputs.flatten(0, -2), target.flatten(), **settings)
     return losses.view_as(target)
-
-
-def _check_setting(value: Any, name: str, low: float, high: float, *, closed: bool = False) -> None:
-    """Check that a setting is a number in a range, whose ends belong to it if it is closed."""
-    wanted = f"be a number {'from' if closed else 'larger than'} {low:g}"
-    wanted += f" to {high:g}" if math.isfinite(high) else " on" if closed else ""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise type_error(name, wanted, value)
-    number = float(value)
-    if not (low <= number <= high if closed else low < number) or math.isinf(number):
-        raise argument_error(name, wanted, value)
 
 
 OBJECTIVES: dict[str, type[Objective]] = {

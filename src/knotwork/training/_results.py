@@ -72,40 +72,41 @@ class EpochLog:
     """Collects the reports of a stack, epoch after epoch."""
 
     def __init__(self, n_members: int) -> None:
-        self.rows: list[list[FloatArray]] = [[] for _ in range(n_members)]
-        self.best_epochs = np.zeros(n_members, dtype=np.int64)
-        self.latest = np.full((2, n_members), np.nan)
-        self.seconds: list[list[float]] = [[] for _ in range(n_members)]
+        self.epochs: list[FloatArray] = []
+        self.best_epochs, self.lengths = np.zeros((2, n_members), dtype=np.int64)
         self.alive = np.ones(n_members, dtype=bool)
-        self.n_epochs = 0
+
+    @property
+    def n_epochs(self) -> int:
+        """Number of epochs so far."""
+        return len(self.epochs)
 
     def add(self, report: FloatArray, seconds: float) -> npt.NDArray[np.bool_]:
         """Add an epoch, and return which members of the stack continue.
 
         The rows of `report`, with one column per member of the stack: loss, score, learning rate, whether the member
-        continues, its place among the members that the stack began with, best epoch from 0. `latest` has loss and score
-        of every member that was trained in this epoch, otherwise NaN.
+        continues, its place among the members that the stack began with, best epoch from 0. An epoch in `epochs` has
+        loss, score, learning rate and seconds of every member that was trained in it, otherwise NaN.
         """
-        places = report[4].astype(np.int64)
-        alive: npt.NDArray[np.bool_] = report[3] > 0
-        trained = [(column, place) for column, place in enumerate(places) if self.alive[place]]
-        self.latest[:] = np.nan
-        for column, place in trained:
-            self.latest[:, place] = report[:2, column]
-            self.rows[place].append(report[:3, column].copy())
-            self.best_epochs[place] = int(report[5, column]) + 1
-            self.seconds[place].append(seconds / len(trained))
-            self.alive[place] = alive[column]
-        self.n_epochs += 1
+        places, alive = report[4].astype(np.int64), report[3] > 0
+        trained = self.alive[places]
+        report, now = report[:, trained], places[trained]
+        epoch = np.full((4, len(self.alive)), np.nan)
+        epoch[:3, now], epoch[3, now] = report[:3], seconds / max(len(now), 1)
+        self.epochs.append(epoch)
+        self.lengths[now] += 1
+        self.best_epochs[now] = report[5] + 1
+        self.alive[now] = report[3] > 0
         return alive
 
     def histories(self) -> list[History]:
         """Return the histories of the members."""
         histories = []
-        for rows, best, seconds in zip(self.rows, self.best_epochs, self.seconds, strict=True):
-            loss, score, rate = np.array(rows).reshape(-1, 3).T
-            typical = float(np.median(seconds)) if seconds else math.nan
-            histories.append(History(loss, score, rate, int(best), sum(seconds, 0.0), typical))
+        epochs = np.array(self.epochs).reshape(-1, 4, len(self.alive))
+        for place, (n, best) in enumerate(zip(self.lengths, self.best_epochs, strict=True)):
+            loss, score, rate, seconds = epochs[:n, :, place].T.copy()
+            typical = float(np.median(seconds)) if n else math.nan
+            histories.append(History(loss, score, rate, int(best), float(seconds.sum()), typical))
         return histories
 
 
