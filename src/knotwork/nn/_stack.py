@@ -23,7 +23,7 @@ from knotwork._kernels.encoding import (
     widths_from_logits,
 )
 from knotwork.basis import FAMILIES, FittedAffine, FittedBasis, FittedColumn, FittedPeriodic, Functions, family_name
-from knotwork.nn._knot_encoding import KnotEncoding, scaled_knots, separated
+from knotwork.nn._encoding import KnotEncoding, scaled_knots, separated
 from knotwork.nn._linear import make_draw
 from knotwork.nn._periodic import periodic_rows, smoothly_clipped
 
@@ -106,14 +106,8 @@ class StackEncoding(KnotEncoding):
     ----------
     layout : StackLayout
         Parts and sizes.
-    breaks : Tensor of shape (n_members, n_features, K + 2)
-        ``[0, knots, 1]`` of each feature on its range scaled to [0, 1], padded with ones.
-    n_knots : Tensor of shape (n_members, n_features)
-        Numbers of interior knots, int32.
-    low, scale : Tensor of shape (n_members, n_features)
-        Values are encoded as ``(x - low) / scale``.
-    learned : Tensor of shape (n_members,)
-        Members whose knots are parameters, bool.
+    breaks, n_knots, low, scale, learned : Tensor
+        Those of `KnotEncoding`, for all members.
     smooth : Tensor of shape (n_members, n_features), optional
         Features whose scaled values are clipped smoothly, bool; None if none are.
     sigma : Tensor of shape (n_members, n_features), optional

@@ -27,7 +27,7 @@ from knotwork.training._members import DeviceTable, Member, TrainingTable, compl
 from knotwork.training._network import Network, build_network, running_statistics
 from knotwork.training._objective import score_units
 from knotwork.training._progress import EpochReport, Reporter, Reporters
-from knotwork.training._results import EpochLog, History, KnotPaths, Piece, Trained
+from knotwork.training._results import EpochLog, Piece, Trained, knot_paths
 from knotwork.training._stack import TrainingStack, starting_stacks, steps_are_large
 from knotwork.training._threads import StepThreads, cpu_threads, side_by_side
 
@@ -123,10 +123,7 @@ def train(
     )
     with matrix_precision(config, device), cpu_threads(device) as run.n_threads:
         run.train(waiting)
-    pieces = sorted(run.pieces, key=lambda piece: piece.places)
-    histories = [run.histories[place] for place in range(len(members))]
-    paths = [run.paths[place] for place in range(len(members))] if keep_knots else None
-    return Trained(pieces, histories, data.units, table.goal, run.stopped or run.out_of_time, paths)
+    return replace(Trained.joined(run.trained, run.groups), interrupted=run.stopped or run.out_of_time)
 
 
 @dataclass
@@ -145,9 +142,8 @@ class _TrainCall:
     start: Trained | None
 
     def __post_init__(self) -> None:
-        self.pieces: list[Piece] = []
-        self.histories: dict[int, History] = {}
-        self.paths: dict[int, npt.NDArray[np.float64] | None] = {}
+        self.trained: list[Trained] = []
+        self.groups: list[list[int]] = []
         self.started = self.last_report = time.perf_counter()
         self.deadline = math.inf
         self.costs = training_costs(self.table, self.members)
@@ -217,8 +213,8 @@ class _TrainCall:
         finally:
             for stack in stacks:
                 stack.release()
-        for stack in stacks:
-            stack.keep_results()
+        self.trained += [stack.results() for stack in stacks]
+        self.groups += group
 
     def _build(self, stacks: list["_RunningStack"], group: list[list[int]], number: int) -> None:
         """Add the stacks of a group that are not built yet."""
@@ -235,7 +231,7 @@ class _TrainCall:
 
     def _stop(self, n_epochs: int) -> bool:
         """Return whether to stop; a stack is trained for one epoch even if the time is up, but in an ensemble."""
-        if (n_epochs or (self.ensemble and self.pieces)) and time.perf_counter() >= self.deadline:
+        if (n_epochs or (self.ensemble and self.trained)) and time.perf_counter() >= self.deadline:
             self.out_of_time = True
             return True
         return self.stopped
@@ -299,8 +295,8 @@ class _RunningStack:
             self.stopped: list[tuple[Tensor, list[Tensor]]] = []  # places and best weights of members
             self.shift = torch.cat([part.units.shift for part in self.parts])
             self.scale = torch.cat([part.units.scale for part in self.parts])
-            self.knots = KnotPaths(enabled=run.keep_knots)
-            self.knots.add(self.parts)
+            self.snapshots: list[tuple[Tensor, Tensor]] = []  # on the device: nothing waits for them before the end
+            self._keep_knots()
             on_error.pop_all()
         shares_steps = steps_are_large(self.job, network) and not self.config.reproducible
         self.threads = StepThreads(run.n_threads if shares_steps else 1)
@@ -330,6 +326,12 @@ class _RunningStack:
             min_spacing=self.config.knot_spacing, reproducible=reproducible, device=self.job.device,
         )  # fmt: skip
 
+    def _keep_knots(self) -> None:
+        """Keep the current knots of members, if they are wanted and some are learned."""
+        for part in self.parts:
+            if self.run.keep_knots and part.network.encoding.logits is not None:
+                self.snapshots.append((part.members.ids, part.network.encoding.spacings()[0].detach().clone()))
+
     def _on_stream(self) -> AbstractContextManager[Any]:
         return nullcontext() if self.stream is None else torch.cuda.stream(self.stream)
 
@@ -356,7 +358,7 @@ class _RunningStack:
         with self._on_stream():
             report, seconds = torch.cat(self.reports, dim=1).cpu().numpy(), run.seconds()
             alive = self.log.add(report, seconds)
-            self.knots.add(self.parts)  # before the report, which may raise KeyboardInterrupt
+            self._keep_knots()  # before the report, which may raise KeyboardInterrupt
             before, self.last_epoch = self.last_epoch, time.perf_counter()
             left = run.deadline - self.last_epoch if self.config.is_stepwise else math.inf
             self.pace.go_on(left, self.last_epoch - before)
@@ -413,24 +415,23 @@ class _RunningStack:
         for part in self.parts:
             part.release()
 
-    def keep_results(self) -> None:
-        """Add the network with the best weights of all members, including those that stopped early, to the results."""
+    def results(self) -> Trained:
+        """Return the network with the best weights of all members, including those that stopped early."""
         run, network = self.run, self._network()
         kept = [*network.parameters(), *running_statistics(network)]
         with torch.no_grad():
             for ids, best in (*self.stopped, *((part.members.ids, part.best) for part in self.parts)):
                 for tensor, values in zip(kept, best, strict=True):
                     tensor.index_copy_(0, ids, values)
-        run.pieces.append(Piece(network.eval(), tuple(self.places), self.shift, self.scale, self.job.backbone))
         histories = self.log.histories()
+        epochs = [history.epochs for history in histories]
+        paths = knot_paths(self.snapshots, self.members, epochs) if run.keep_knots else None
         if run.start is not None:
-            histories = [
-                run.start.histories[place].followed_by(history)
-                for place, history in zip(self.places, histories, strict=True)
-            ]
-        run.histories.update(zip(self.places, histories, strict=True))
-        paths = self.knots.paths(self.members, [history.epochs for history in histories])
-        run.paths.update(zip(self.places, paths, strict=True))
+            before = [run.start.histories[place] for place in self.places]
+            histories = [first.followed_by(later) for first, later in zip(before, histories, strict=True)]
+        places = tuple(range(len(self.places)))
+        piece = Piece(network.eval(), places, self.shift, self.scale, self.job.backbone)
+        return Trained([piece], histories, run.data.units, run.table.goal, interrupted=False, knot_paths=paths)
 
 
 def _train_part(stack: TrainingStack, threads: StepThreads, stop: Event) -> Tensor:

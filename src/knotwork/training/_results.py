@@ -15,10 +15,9 @@ from knotwork.nn import Backbone
 from knotwork.training._members import Member, in_units, padded
 from knotwork.training._network import Network, moved, predict_stack, take_members
 from knotwork.training._objective import Objective, all_predictions, output_units, score_units
-from knotwork.training._stack import TrainingStack
 from knotwork.training._threads import cpu_threads
 
-__all__ = ["EpochLog", "History", "KnotPaths", "Piece", "Trained"]
+__all__ = ["EpochLog", "History", "Piece", "Trained", "knot_paths"]
 
 FloatArray = npt.NDArray[np.float64]
 LARGEST = np.finfo(np.float64).max
@@ -110,29 +109,19 @@ class EpochLog:
         return histories
 
 
-@final
-class KnotPaths:
-    """Collects the knots of a stack, epoch after epoch, on the device: nothing waits for it before the end."""
+def knot_paths(
+    snapshots: Sequence[tuple[Tensor, Tensor]], members: Sequence[Member], epochs: Sequence[int]
+) -> list[FloatArray | None]:
+    """Return `Trained.knot_paths` of the members that a stack began with, trained for `epochs`.
 
-    def __init__(self, *, enabled: bool) -> None:
-        self._enabled = enabled
-        self._snapshots: list[tuple[Tensor, Tensor]] = []
-
-    def add(self, parts: Sequence[TrainingStack]) -> None:
-        """Add the current knots of the members of a stack's parts, unless none are learned."""
-        for part in parts:
-            encoding = part.network.encoding
-            if self._enabled and encoding.logits is not None:
-                self._snapshots.append((part.members.ids, encoding.spacings()[0].detach().clone()))
-
-    def paths(self, members: Sequence[Member], epochs: Sequence[int]) -> list[FloatArray | None]:
-        """Return `Trained.knot_paths` of the members that the stack began with, trained for `epochs`."""
-        snapshots = [(ids.tolist(), breaks.double().cpu().numpy()) for ids, breaks in self._snapshots]
-        paths: list[FloatArray | None] = []
-        for place, (member, n_epochs) in enumerate(zip(members, epochs, strict=True)):
-            steps = [breaks[ids.index(place)] for ids, breaks in snapshots if place in ids][: n_epochs + 1]
-            paths.append(_in_data_units(np.stack(steps), member.blocks) if steps and member.learnable else None)
-        return paths
+    A snapshot has the places of members in the stack, and their breaks of shape (n_members, n_features, K + 2).
+    """
+    on_host = [(ids.tolist(), breaks.double().cpu().numpy()) for ids, breaks in snapshots]
+    paths: list[FloatArray | None] = []
+    for place, (member, n_epochs) in enumerate(zip(members, epochs, strict=True)):
+        steps = [breaks[ids.index(place)] for ids, breaks in on_host if place in ids][: n_epochs + 1]
+        paths.append(_in_data_units(np.stack(steps), member.blocks) if steps and member.learnable else None)
+    return paths
 
 
 def _in_data_units(breaks: FloatArray, blocks: Sequence[FittedColumn]) -> FloatArray:
@@ -235,15 +224,13 @@ class Trained:
         return replace(self, pieces=pieces, histories=[self.histories[place] for place in places], knot_paths=paths)
 
     @classmethod
-    def joined(cls, parts: Sequence["Trained"], groups: Sequence[Sequence[int]], device: torch.device) -> "Trained":
-        """Return the members of all parts on one device; `groups` are the places that those of each part get."""
+    def joined(cls, parts: Sequence["Trained"], groups: Sequence[Sequence[int]]) -> "Trained":
+        """Return the members of all parts; `groups` are the places that those of each part get."""
         pieces: list[Piece] = []
         histories: dict[int, History] = {}
         paths: dict[int, FloatArray | None] = {}
         for part, group in zip(parts, groups, strict=True):
-            pieces += [
-                replace(piece.to(device), places=tuple(group[place] for place in piece.places)) for piece in part.pieces
-            ]
+            pieces += [replace(piece, places=tuple(group[place] for place in piece.places)) for piece in part.pieces]
             histories.update(zip(group, part.histories, strict=True))
             paths.update(zip(group, part.knot_paths or [], strict=part.knot_paths is not None))
         return replace(

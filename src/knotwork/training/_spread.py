@@ -133,7 +133,7 @@ def train_spread(
         if len(trained) < len(groups):  # it came before all of them began
             raise
         interrupted = True
-    joined = Trained.joined([trained[worker] for worker in range(len(groups))], groups, devices[0])
+    joined = Trained.joined([trained[worker].to(devices[0]) for worker in range(len(groups))], groups)
     return replace(joined, interrupted=joined.interrupted or interrupted)
 
 
@@ -219,7 +219,7 @@ def _train_on_cluster(
     for group in groups:
         known = None if start is None else start.take(group).to(CPU)
         tasks.append(task.remote(stored, [members[place] for place in group], kind, known, settings))
-    return Trained.joined(_results(ray, tasks), groups, here)
+    return Trained.joined([part.to(here) for part in _results(ray, tasks)], groups)
 
 
 def _results(ray: Any, tasks: list[Any]) -> list[Trained]:
