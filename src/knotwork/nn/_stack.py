@@ -191,7 +191,7 @@ class StackEncoding(KnotEncoding):
         for m, member in enumerate(blocks):
             for f, block in enumerate(member):
                 breaks[m, f, 1 : counts[m][f] + 1] = torch.from_numpy(_scaled(block))
-                ranges[:, m, f] = _range(block, (0.0, 1.0) if units is None else units[:, f])
+                ranges[:, m, f] = _range(block, *((0.0, 1.0) if units is None else units[:, f]))
             breaks[m] = separated(breaks[m], counts[m])
         smooth = torch.tensor([[_is_smooth(block) for block in member] for member in blocks], dtype=torch.bool)
         sigma = [[block.sigma if isinstance(block, FittedPeriodic) else 0.0 for block in member] for member in blocks]
@@ -363,17 +363,17 @@ def _scaled(block: FittedColumn) -> npt.NDArray[np.float64]:
     return scaled_knots(block.basis.knots, block.basis.domain) if isinstance(block, FittedBasis) else np.empty(0)
 
 
-def _range(block: FittedColumn, units: Sequence[float]) -> tuple[float, float]:
+def _range(block: FittedColumn, origin: float, unit: float) -> tuple[float, float]:
     """Return low and scale of a feature in the given units.
 
     Ranges that float32 cannot represent are shrunk towards the origin of the units, or widened if too small: all
     values of the table are equal at that resolution.
     """
     if not isinstance(block, FittedBasis):
-        low, half = block.shift, 0.5 * block.scale / units[1]
+        low, half = block.shift, 0.5 * block.scale / unit
     else:
         low, high = block.basis.domain
-        half = (0.5 * high - 0.5 * low) / units[1]  # halves, because high - low may overflow
-    origin = (0.5 * low - 0.5 * units[0]) / units[1]
-    shrunk = min(LARGEST / max(half, abs(origin), 1.0), 2.0)
-    return float(origin * shrunk), float(max(half * shrunk, 1.0 / LARGEST))
+        half = (0.5 * high - 0.5 * low) / unit  # halves, because high - low may overflow
+    place = (0.5 * low - 0.5 * origin) / unit
+    shrunk = min(LARGEST / max(half, abs(place), 1.0), 2.0)
+    return float(place * shrunk), float(max(half * shrunk, 1.0 / LARGEST))

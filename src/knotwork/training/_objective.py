@@ -50,6 +50,18 @@ class Objective(ABC):
         Whether scores are negative logarithms of a density, which depends on the units of the target.
     has_log_outputs : bool
         Whether outputs are logarithms, as those of classes are: the large steps that suit numbers would be factors.
+    task : str
+        The task, ``"regression"`` or ``"classification"``.
+    in_target_units : bool
+        Whether losses and metric are formed in the target's own units.
+    degree : float
+        Power of the target's units that `row_scores` have.
+    n_outputs : int
+        Outputs of a network for each target; of classes their number counts instead.
+    has_levels : bool
+        Whether `predict` returns several numbers for a target, on a last axis.
+    labels : tuple of str
+        Names of the numbers that `predict` returns for a target; a single one needs no name.
     """
 
     name: ClassVar[str]
@@ -59,41 +71,17 @@ class Objective(ABC):
     is_robust: ClassVar[bool] = False
     has_density: ClassVar[bool] = False
     has_log_outputs: ClassVar[bool] = False
-
-    @property
-    def degree(self) -> float:
-        """Power of the target's units that `row_scores` have."""
-        return 0.0
+    task: ClassVar[str] = "regression"
+    in_target_units: ClassVar[bool] = False
+    degree: ClassVar[float] = 0.0
+    n_outputs: ClassVar[int] = 1
+    has_levels: ClassVar[bool] = False
+    labels: ClassVar[tuple[str, ...]] = ("",)
 
     @property
     def trained_as(self) -> str:
         """The task whose settings of training suit it, see `Backbone.training`."""
         return "classification" if self.has_log_outputs else self.task
-
-    @property
-    def in_target_units(self) -> bool:
-        """Whether losses and metric are formed in the target's own units."""
-        return False
-
-    @property
-    def task(self) -> str:
-        """The task, ``"regression"`` or ``"classification"``."""
-        return "regression"
-
-    @property
-    def n_outputs(self) -> int:
-        """Outputs of a network for each target; of classes their number counts instead."""
-        return 1
-
-    @property
-    def has_levels(self) -> bool:
-        """Whether `predict` returns several numbers for a target, on a last axis."""
-        return False
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """Names of the numbers that `predict` returns for a target; a single one needs no name."""
-        return ("",)
 
     @property
     def located(self) -> tuple[float, ...]:

@@ -82,15 +82,11 @@ class Huber(Objective):
     name: ClassVar[str] = "huber"
     metric_name: ClassVar[str] = "huber"
     is_robust: ClassVar[bool] = True
+    degree: ClassVar[float] = 2.0  # scores are half of squares, as `delta` is a multiple of the unit
     delta: float = 1.0
 
     def __post_init__(self) -> None:
         check_number(self.delta, "delta", "larger than 0", lambda delta: delta > 0.0)
-
-    @property
-    def degree(self) -> float:
-        """Scores are half of squares, as `delta` is a multiple of the unit."""
-        return 2.0
 
     def row_scores(self, predictions: Tensor, target: Tensor) -> Tensor:
         """Return half of squared errors e up to d, and ``d (|e| - d / 2)`` beyond."""
@@ -124,6 +120,7 @@ class Quantile(Objective):
     name: ClassVar[str] = "quantile"
     metric_name: ClassVar[str] = "pinball"
     is_robust: ClassVar[bool] = True
+    degree: ClassVar[float] = 1.0
     quantiles: float | tuple[float, ...] = 0.5
 
     def __post_init__(self) -> None:
@@ -138,27 +135,22 @@ class Quantile(Objective):
             raise argument_error("quantiles", "increase, without repetition", self.quantiles, hint)
 
     @property
-    def degree(self) -> float:
-        """Scores are distances."""
-        return 1.0
-
-    @property
     def levels(self) -> tuple[float, ...]:
         """The levels."""
         return self.quantiles if isinstance(self.quantiles, tuple) else (self.quantiles,)
 
     @property
-    def n_outputs(self) -> int:
+    def n_outputs(self) -> int:  # type: ignore[override]
         """One for each level."""
         return len(self.levels)
 
     @property
-    def has_levels(self) -> bool:
+    def has_levels(self) -> bool:  # type: ignore[override]
         """Whether a sequence of levels was given, even one of a single level."""
         return isinstance(self.quantiles, tuple)
 
     @property
-    def labels(self) -> tuple[str, ...]:
+    def labels(self) -> tuple[str, ...]:  # type: ignore[override]
         """The levels as text."""
         return tuple(f"{level:g}" for level in self.levels)
 
@@ -227,7 +219,7 @@ class Deviance(Objective):
     has_log_outputs: ClassVar[bool] = True
 
     @property
-    def degree(self) -> float:
+    def degree(self) -> float:  # type: ignore[override]
         """Unit deviances are of this power."""
         return 2.0 - self.power
 
@@ -343,11 +335,7 @@ class Gaussian(Objective):
     predicts_std: ClassVar[bool] = True
     has_density: ClassVar[bool] = True
     has_log_outputs: ClassVar[bool] = True
-
-    @property
-    def n_outputs(self) -> int:
-        """Mean and standard deviation."""
-        return 2
+    n_outputs: ClassVar[int] = 2
 
     @property
     def located(self) -> tuple[float, ...]:
@@ -378,6 +366,7 @@ class Gaussian(Objective):
 class ClassObjective(Objective):
     """What networks for classes are trained for; subclasses have the fields `class_weight` and `calibrate`."""
 
+    task: ClassVar[str] = "classification"
     class_weight: Any
     calibrate: str | None
 
@@ -390,11 +379,6 @@ class ClassObjective(Objective):
             raise type_error("class_weight", "be 'balanced' or a mapping from labels to weights", weights, WEIGHTS_HINT)
         if self.calibrate is not None:
             check_choice(self.calibrate, "calibrate", ("temperature",))
-
-    @property
-    def task(self) -> str:
-        """Classification."""
-        return "classification"
 
     def row_scores(self, predictions: Tensor, target: Tensor) -> Tensor:
         """Return the losses."""
@@ -500,12 +484,12 @@ class Custom(ClassObjective):
                 raise argument_error(name, "be None for an objective of numbers", getattr(self, name))
 
     @property
-    def task(self) -> str:
+    def task(self) -> str:  # type: ignore[override]
         """The task."""
         return "classification" if self.classes else "regression"
 
     @property
-    def in_target_units(self) -> bool:
+    def in_target_units(self) -> bool:  # type: ignore[override]
         """Whether losses are formed in the target's own units: those of numbers are."""
         return not self.classes
 

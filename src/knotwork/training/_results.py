@@ -87,7 +87,8 @@ class EpochLog:
         continues, its place among the members that the stack began with, best epoch from 0. An epoch in `epochs` has
         loss, score, learning rate and seconds of every member that was trained in it, otherwise NaN.
         """
-        places, alive = report[4].astype(np.int64), report[3] > 0
+        places = report[4].astype(np.int64)
+        alive: npt.NDArray[np.bool_] = report[3] > 0
         trained = self.alive[places]
         report, now = report[:, trained], places[trained]
         epoch = np.full((4, len(self.alive)), np.nan)
