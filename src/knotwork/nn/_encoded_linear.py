@@ -149,7 +149,7 @@ class EncodedLinear(nn.Module):
     def _fused(self, x: Tensor) -> Tensor:
         """Return the output without storing the encoding."""
         encoding = self.encoding
-        inputs = encoding.scaled(x), encoding.grouped_breaks(), encoding.grouped_counts()
+        inputs = encoding.scaled(x), *encoding.grouped_knots()
         autocast = torch.is_autocast_enabled(x.device.type)
         dtype = torch.get_autocast_dtype(x.device.type) if autocast else self.weight.dtype
         weight, bias = self.weight.to(dtype), None if self.bias is None else self.bias.to(dtype)
@@ -180,8 +180,8 @@ class EncodedLinear(nn.Module):
         encoding, layout = self.encoding, self.encoding.layout
         if layout.kind not in PENALISED:
             raise argument_error("encoding", "be B-, M- or I-splines or PLE to have a penalty", layout.family)
-        knots = encoding.grouped_breaks().detach(), encoding.grouped_counts()
-        rows = differences(*knots, kind=layout.kind, degree=layout.scheme, order=order)
+        breaks, n_knots = encoding.grouped_knots()
+        rows = differences(breaks.detach(), n_knots, kind=layout.kind, degree=layout.scheme, order=order)
         weight = self.weight.view(len(rows), encoding.n_features, -1, self.out_features)[..., : encoding.size, :]
         return difference_penalty(weight, rows).reshape(*self.weight.shape[:-2], encoding.n_features)
 

@@ -325,13 +325,10 @@ class _Encoding(KnotEncoding):
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_penalty": None}  # it belongs to a graph, which cannot be copied
 
-    def grouped_breaks(self) -> Tensor:
-        """Return ``[0, knots, 1]`` of shape (members or 1, n_features, K + 2), differentiable."""
-        return self._grouped(self._encode(None).breaks)
-
-    def grouped_counts(self) -> Tensor:
-        """Return the numbers of interior knots, of shape (members or 1, n_features)."""
-        return self._grouped(self.n_knots)
+    def grouped_knots(self) -> tuple[Tensor, Tensor]:
+        """Return differentiable ``[0, knots, 1]`` and numbers of knots, of shape (members or 1, n_features, ...)."""
+        breaks = self._encode(None).breaks
+        return (breaks, self.n_knots) if self.n_members is not None else (breaks[None], self.n_knots[None])
 
     def scaled(self, x: Tensor) -> Tensor:
         """Return the values scaled to [0, 1], of shape (members or 1, rows, n_features)."""
@@ -378,9 +375,6 @@ class _Encoding(KnotEncoding):
         size = self.size if len(set(self.sizes)) == 1 else list(self.sizes)
         members = "" if self.n_members is None else f", n_members={self.n_members}"
         return f"{self.layout.family}, n_features={self.n_features}, size={size}, learnable={self.learnable}{members}"
-
-    def _grouped(self, tensor: Tensor) -> Tensor:
-        return tensor if self.n_members is not None else tensor[None]
 
     def _output_type(self, x: Tensor) -> torch.dtype:
         if torch.is_autocast_enabled(x.device.type):

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import final
+from typing import cast, final
 
 import numpy as np
 import torch
@@ -257,7 +257,8 @@ class FTTransformer(nn.Module):
         members = n_members or 1
         self.tokenizer = Tokenizer(members, sizes, cardinalities, d_token, tokens)
         n_blocks = check_int(n_blocks, "n_blocks", minimum=1)
-        self.blocks = nn.ModuleList(TransformerBlock(members, d_token, n_heads, hidden) for _ in range(n_blocks))
+        blocks = nn.ModuleList(TransformerBlock(members, d_token, n_heads, hidden) for _ in range(n_blocks))
+        self.blocks = cast("Sequence[TransformerBlock]", blocks)
         self.norm = LayerNorm(members, d_token)
         self.head = Linear(members, d_token, check_int(d_out, "d_out", minimum=1))
         initialise(self, member_seeds(members))
@@ -291,11 +292,10 @@ class FTTransformer(nn.Module):
         """
         p = self.dropout if self.training else (0.0, 0.0)
         x = self.tokenizer(blocks, codes, self.head.weight.dtype)
-        layers = [block for block in self.blocks if isinstance(block, TransformerBlock)]
-        first, *others = [block.attention_norm for block in layers]
+        first, *others = [block.attention_norm for block in self.blocks]
         n_after = len(others)
         x, y = first(x, first=not n_after)
-        for place, (block, after) in enumerate(zip(layers, [*others, self.norm], strict=True)):
+        for place, (block, after) in enumerate(zip(self.blocks, [*others, self.norm], strict=True)):
             x, y = block(x, y, after, p=p, noise=noise, stream=2 * place, n_after=n_after - place)
         out: Tensor = self.head(torch.relu(y[:, :, 0]))
         return out
@@ -304,8 +304,7 @@ class FTTransformer(nn.Module):
         """Add the network of a member to a graph."""
         del logits
         n_tokens, x = self.tokenizer.n_tokens, self.tokenizer.to_onnx(graph, blocks, codes, member)
-        layers = [block for block in self.blocks if isinstance(block, TransformerBlock)]
-        for block in layers:
-            x = block.to_onnx(graph, x, member=member, n_tokens=n_tokens, is_last=block is layers[-1])
+        for block in self.blocks:
+            x = block.to_onnx(graph, x, member=member, n_tokens=n_tokens, is_last=block is self.blocks[-1])
         cls = self.norm.to_onnx(graph, graph.reshape(x, -1, self.norm.weight.shape[-1]), member)
         return graph.linear(graph("Relu", cls), self.head, member)

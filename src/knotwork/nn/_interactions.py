@@ -315,15 +315,15 @@ class TensorSplineEncoding(nn.Module):
     ) -> None:
         super().__init__()
         self.n_features = check_int(n_features, "n_features", minimum=2)
-        places = _places(pairs, 1)[0].tolist()
-        used = sorted(set(places))
-        if used[-1] >= n_features or any(first == second for first, second in _in_twos(places)):
+        places = _places(pairs, 1).view(-1, 2).tolist()
+        used = sorted({feature for pair in places for feature in pair})
+        if used[-1] >= n_features or any(first == second for first, second in places):
             raise argument_error("pairs", f"be two different features each, from 0 to {n_features - 1}", pairs)
         self.encoding = SplineEncoding(
             len(used), size, family=family, degree=degree, knots=_of_features(knots, used, n_features),
             learnable=learnable, min_spacing=min_spacing, missing=missing, n_members=n_members,
         )  # fmt: skip
-        among_used = [(used.index(first), used.index(second)) for first, second in _in_twos(places)]
+        among_used = [(used.index(first), used.index(second)) for first, second in places]
         columns = self.encoding.get_output_shape()[-1]
         self.products = PairEmbedding(among_used, columns, rank=rank, width=width, n_members=n_members)
         self.register_buffer("columns", torch.tensor(used), persistent=False)
@@ -334,7 +334,7 @@ class TensorSplineEncoding(nn.Module):
     def _start(self) -> None:
         """Draw the weights of smooth functions."""
         members = self.products.n_members
-        values = spread_values(self.encoding.grouped_breaks(), self.encoding.grouped_counts())
+        values = spread_values(*self.encoding.grouped_knots())
         blocks = self.encoding(values if members else values[0])
         draw = make_draw(member_seeds(members or 1), PAIR_STREAM)
         self.products.start_from(blocks if members else blocks[None], draw)
@@ -388,10 +388,6 @@ class TensorSplineEncoding(nn.Module):
             raise argument_error("x", f"have the shape (..., {self.n_features})", tuple(x.shape))
         encoded: Tensor = self.products(self.encoding(x.index_select(-1, self.columns)))
         return encoded
-
-
-def _in_twos(places: Sequence[int]) -> list[tuple[int, int]]:
-    return list(zip(places[::2], places[1::2], strict=True))
 
 
 def _of_features(knots: Any, used: Sequence[int], n_features: int) -> Any:

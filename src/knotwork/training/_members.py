@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from knotwork._checks import argument_error, check_choice
 from knotwork.basis import FittedColumn
@@ -218,11 +219,8 @@ def in_units(numbers: npt.NDArray[np.float64], units: npt.NDArray[np.float64]) -
 
 def padded(rows: Sequence[np.ndarray], device: torch.device) -> tuple[Tensor, Tensor]:
     """Return rows of different lengths as one tensor, padded with zeros, and the lengths."""
-    counts = torch.tensor([len(member_rows) for member_rows in rows])
-    tensor = torch.zeros(len(rows), int(counts.max()), dtype=torch.int64)
-    for place, member_rows in enumerate(rows):
-        tensor[place, : len(member_rows)] = torch.from_numpy(np.asarray(member_rows, dtype=np.int64))
-    return tensor.to(device), counts.to(device)
+    tensors = [torch.from_numpy(np.array(member_rows, dtype=np.int64)) for member_rows in rows]
+    return pad_sequence(tensors, batch_first=True).to(device), torch.tensor(list(map(len, rows)), device=device)
 
 
 def planned_rates(members: Sequence[Member], config: TrainingConfig) -> Tensor:

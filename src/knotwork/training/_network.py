@@ -265,18 +265,15 @@ def build_network(
 ) -> Network:
     """Return the network of members in the order of their kinds without initial values, by default on the CPU."""
     blocks, learnable = [member.blocks for member in members], [member.learnable for member in members]
-    missing = members[0].learned_missing
-    encoding = StackEncoding.from_blocks(
-        blocks, learnable, units=units, min_spacing=min_spacing, learned_missing=missing
-    )
+    settings: dict[str, Any] = {"min_spacing": min_spacing, "learned_missing": members[0].learned_missing}
+    encoding = StackEncoding.from_blocks(blocks, learnable, units=units, **settings)
     fan_in = torch.tensor([float(member.n_columns) for member in members])
-    maps: dict[str, Any] = {
-        "embedding": members[0].embedding,
-        "interactions": [member.interactions for member in members if member.interactions is not None],
-    }
-    settings = (encoding, table.cardinalities, backbone, table.d_out)
+    interactions = [member.interactions for member in members if member.interactions is not None]
     with left_empty():
-        network = Network(*settings, task=table.task, categories=categories, fan_in=fan_in, **maps)
+        network = Network(
+            encoding, table.cardinalities, backbone, table.d_out, task=table.task, categories=categories, fan_in=fan_in,
+            embedding=members[0].embedding, interactions=interactions,
+        )  # fmt: skip
     if network.feature_embedding is not None:
         network.feature_embedding.set_fan_in([member.sizes for member in members])
     if device is not None:
