@@ -62,6 +62,6 @@ def make_stack(table, members, backbone, config, **settings):
     """A stack of members before training, on the CPU; `settings` are those of `build_network`."""
     members = complete(members, backbone, config)
     data = DeviceTable.from_table(table, torch.device("cpu"))
-    network = build_network(table, members, backbone, units=data.units, **settings)
+    network = build_network(table, members, units=data.units, **settings)
     job = StackJob(table, data, backbone, config)
     return TrainingStack.start(job, members, network)

@@ -76,7 +76,7 @@ def test_members_that_stop_are_removed_and_the_others_go_on():
 def test_learned_knots_move_by_the_interaction_alone():
     table = make_table(n_categorical=0)
     member = with_pairs(make_member(table, "BS-Grad-U"), (0, 1))
-    network = build_network(table, [member], BACKBONES[0], units=np.array([[0.0] * 3, [1.0] * 3]))
+    network = build_network(table, complete([member], BACKBONES[0], CONFIG), units=np.array([[0.0] * 3, [1.0] * 3]))
     network.start(torch.tensor([0]))
     numbers = torch.from_numpy(table.numbers[None, :50]).float()
     blocks, _ = network.encoding(numbers)
@@ -89,7 +89,7 @@ def test_learned_knots_move_by_the_interaction_alone():
 def test_the_first_layer_counts_the_inputs_of_pairs():
     table = make_table(n_categorical=0)
     members = [with_pairs(make_member(table, "BS-Q", size), (0, 1), (1, 2)) for size in (7, 5)]
-    network = build_network(table, members, BACKBONES[0], units=np.array([[0.0] * 3, [1.0] * 3]))
+    network = build_network(table, complete(members, BACKBONES[0], CONFIG), units=np.array([[0.0] * 3, [1.0] * 3]))
     assert network.backbone.first.weight.shape[1] == 3 * 7 + 2 * 3
     assert network.backbone.first.fan_in.tolist() == [27.0, 21.0]
     assert any(parameter is network.pair_embedding.weight for parameter in matrices(network))

@@ -7,7 +7,7 @@ import torch
 from knotwork.nn._backbones import MLPConfig, RealMLPConfig
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import train
-from knotwork.training._members import TrainingTable
+from knotwork.training._members import TrainingTable, complete
 from knotwork.training._network import D_CATEGORY, MOST_ONE_HOT, build_network, take_members
 from tests.training.cases import make_member, make_table
 
@@ -27,9 +27,8 @@ def make_network(categories, n_members=2, codes=None):
         table.numbers, make_codes() if codes is None else codes, table.target, table.task, CARDINALITIES
     )
     members = [make_member(table, "Std", seed=place) for place in range(n_members)]
-    network = build_network(
-        table, members, MLPConfig(widths=(6,)), units=np.array([[0.0] * 3, [1.0] * 3]), categories=categories
-    )
+    members = complete(members, MLPConfig(widths=(6,)), TrainingConfig())
+    network = build_network(table, members, units=np.array([[0.0] * 3, [1.0] * 3]), categories=categories)
     network.start(torch.arange(n_members))
     return table, network
 

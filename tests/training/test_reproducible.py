@@ -159,9 +159,9 @@ def test_only_knots_that_are_far_enough_apart_are_settled():
 def test_a_network_knows_the_mode():
     table = make_table()
     units = np.array([[0.0] * 3, [1.0] * 3])
-    member = make_member(table)
-    assert not build_network(table, [member], BACKBONES["mlp"], units=units).reproducible
-    assert build_network(table, [member], BACKBONES["mlp"], units=units, reproducible=True).reproducible
+    for config in (CONFIG, replace(CONFIG, reproducible=False)):
+        members = complete([make_member(table)], BACKBONES["mlp"], config)
+        assert build_network(table, members, units=units).reproducible == config.reproducible
 
 
 def test_further_training_has_the_same_bits():

@@ -316,15 +316,12 @@ class _RunningStack:
 
     def _network(self) -> Network:
         """Return a new network of all members: without values, or a copy of the one to resume from."""
-        run, reproducible, start = self.run, self.config.reproducible, self._start()
-        if start is not None:
-            network = start.network.to(self.job.device)
-            network.reproducible = reproducible
-            return network
-        return build_network(
-            run.table, self.members, self.job.backbone, units=run.data.units, categories=run.categories,
-            min_spacing=self.config.knot_spacing, reproducible=reproducible, device=self.job.device,
-        )  # fmt: skip
+        run, start, settings = self.run, self._start(), {"categories": self.run.categories, "device": self.job.device}
+        if start is None:
+            return build_network(run.table, self.members, units=run.data.units, **settings)
+        network = start.network.to(self.job.device)
+        network.reproducible = self.config.reproducible
+        return network
 
     def _keep_knots(self) -> None:
         """Keep the current knots of members, if they are wanted and some are learned."""

@@ -23,7 +23,6 @@ from knotwork.nn import (
     InteractionConfig,
     PairEmbedding,
     StackEncoding,
-    StackLayout,
     Uniform,
     first_places,
     initialise,
@@ -33,7 +32,8 @@ from knotwork.nn import (
     mean_prediction,
     spread_values,
 )
-from knotwork.training._members import Member, TrainingTable, column_units
+from knotwork.training._config import TrainingConfig
+from knotwork.training._members import Member, TrainingTable, column_units, complete
 from knotwork.training._threads import side_by_side
 
 __all__ = [
@@ -255,17 +255,15 @@ class Network(nn.Module):
 def build_network(
     table: TrainingTable,
     members: Sequence[Member],
-    backbone: Backbone,
     *,
     units: np.ndarray,
     categories: str = "embedding",
-    min_spacing: float = StackLayout.min_spacing,
-    reproducible: bool = False,
     device: torch.device | None = None,
 ) -> Network:
-    """Return the network of members in the order of their kinds without initial values, by default on the CPU."""
+    """Return the network of complete members in the order of their kinds without initial values, usually on the CPU."""
+    backbone, config = members[0].settings
     blocks, learnable = [member.blocks for member in members], [member.learnable for member in members]
-    settings: dict[str, Any] = {"min_spacing": min_spacing, "learned_missing": members[0].learned_missing}
+    settings: dict[str, Any] = {"min_spacing": config.knot_spacing, "learned_missing": members[0].learned_missing}
     encoding = StackEncoding.from_blocks(blocks, learnable, units=units, **settings)
     fan_in = torch.tensor([float(member.n_columns) for member in members])
     interactions = [member.interactions for member in members if member.interactions is not None]
@@ -278,8 +276,8 @@ def build_network(
         network.feature_embedding.set_fan_in([member.sizes for member in members])
     if device is not None:
         network.to(device)
-    network.reproducible = reproducible
-    if reproducible:
+    network.reproducible = config.reproducible
+    if config.reproducible:
         network.encoding.settle()
     return network
 
@@ -287,7 +285,8 @@ def build_network(
 def count_parameters(table: TrainingTable, member: Member, backbone: Backbone, *, categories: str = "embedding") -> int:
     """Return the number of parameters of a member without the padding that its blocks may have in a stack."""
     units = column_units(table.numbers[:1])
-    network = build_network(table, [member], backbone, units=units, categories=categories)
+    members = complete([member], backbone, TrainingConfig())
+    network = build_network(table, members, units=units, categories=categories)
     return sum(parameter.numel() for parameter in network.parameters())
 
 
