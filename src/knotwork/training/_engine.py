@@ -316,10 +316,11 @@ class _RunningStack:
 
     def _network(self) -> Network:
         """Return a new network of all members: without values, or a copy of the one to resume from."""
-        run, start, settings = self.run, self._start(), {"categories": self.run.categories, "device": self.job.device}
+        run, start, device = self.run, self._start(), self.job.device
         if start is None:
-            return build_network(run.table, self.members, units=run.data.units, **settings)
-        network = start.network.to(self.job.device)
+            units, categories = run.data.units, run.categories
+            return build_network(run.table, self.members, units=units, categories=categories, device=device)
+        network = start.network.to(device)
         network.reproducible = self.config.reproducible
         return network
 
