@@ -11,7 +11,7 @@ import sys
 from collections import deque
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, NamedTuple, Self, final
+from typing import Any, Self, final
 
 from torch import Tensor
 from triton.compiler import CompiledKernel
@@ -38,13 +38,6 @@ INVALID_CONTEXT = 201
 """The driver's code for a thread that has done nothing on a GPU yet."""
 
 
-class _Room(NamedTuple):
-    """Memory for the arguments of a launch, and the addresses of all of them."""
-
-    values: Any
-    addresses: Any
-
-
 @final
 class _Loaded:
     """Compiled code on a GPU.
@@ -66,7 +59,7 @@ class _Loaded:
         self._n_arguments = len(formats)
         self._pack = struct.Struct("<" + "".join(formats)).pack_into
         # The driver reads arguments before it returns: memory can be used again, but not by two threads at once.
-        self._rooms: deque[_Room] = deque()
+        self._rooms: deque[tuple[Any, Any]] = deque()
 
     @classmethod
     def from_compiled(cls, compiled: CompiledKernel) -> Self | None:
@@ -91,26 +84,27 @@ class _Loaded:
         if 0 in grid:
             return
         try:
-            room = self._rooms.pop()
+            values, addresses = self._rooms.pop()
         except IndexError:
-            room = self._make_room()
-        self._pack(room.values, 0, *arguments)
+            values, addresses = self._make_room()
+        self._pack(values, 0, *arguments)
         device = driver.active.get_current_device()
         stream = driver.active.get_current_stream(device)
-        given = self._function, *grid, self._n_threads, 1, 1, self._n_shared, stream, room.addresses, None
+        given = self._function, *grid, self._n_threads, 1, 1, self._n_shared, stream, addresses, None
         code = _cuda().cuLaunchKernel(*given)
         if code == INVALID_CONTEXT:
             _enter_context(device)
             code = _cuda().cuLaunchKernel(*given)
-        self._rooms.append(room)
+        self._rooms.append((values, addresses))
         if code:
             raise RuntimeError(f"A kernel could not be launched: {_error_text(code)}.")
 
-    def _make_room(self) -> _Room:
+    def _make_room(self) -> tuple[Any, Any]:
+        """Return memory for the arguments of a launch, and the addresses of all of them."""
         n = self._n_arguments + N_SCRATCH
         values = (ctypes.c_uint64 * n)()
         start = ctypes.addressof(values)
-        return _Room(values, (ctypes.c_void_p * n)(*range(start, start + 8 * n, 8)))
+        return values, (ctypes.c_void_p * n)(*range(start, start + 8 * n, 8))
 
 
 @cache
