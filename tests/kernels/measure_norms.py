@@ -1,28 +1,27 @@
 """Time of layer norms, gated units and the gradients of tokens of FT-Transformer stacks, on a GPU.
 
-    python -m tests.kernels.measure_norms --out norms.md [--before FOLDER]           about 30 s on an H200
+    python -m tests.kernels.measure_norms --out norms.md [--before FILE]             about 30 s on an H200
 
 Times are microseconds per network, in bfloat16, and as multiples of the time that reading and writing each number once
 would take, at the rate of a copy. "Block" is what a block computes without attention, forward and backward, with its
 products: its kernels read what a product has just written. There "ascending" is the same with programs in the order of
-members. FOLDER has other versions of `layer_norm_triton.py`, `reglu_triton.py` and `tokens_triton.py`, measured beside
-those of the library and compared with them. Tables with tiles follow.
+members. FILE is another version of `transformer_triton.py`, measured beside that of the library and compared with it.
+Tables with tiles follow.
 """
 
 import argparse
 import importlib.util
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import torch
 
-from knotwork._kernels import layer_norm_triton, reglu_triton, tokens_triton
+from knotwork._kernels import transformer_triton
 from knotwork._kernels.dropout import Noise
 
 GPU = torch.cuda.is_available()
@@ -61,32 +60,25 @@ def bandwidth() -> float:
     return 2 * source.numel() * 4 / timed(lambda: target.copy_(source), 1)
 
 
-def paths(folder: Path | None) -> SimpleNamespace:
-    """Return the kernels of the library, or those of a folder."""
-    files = [layer_norm_triton, reglu_triton, tokens_triton]
-    if folder is not None:
-        files = []
-        for name in ("layer_norm_triton", "reglu_triton", "tokens_triton"):
-            spec = importlib.util.spec_from_file_location(f"{folder.name}_{name}", folder / f"{name}.py")
-            assert spec is not None
-            assert spec.loader is not None
-            files.append(importlib.util.module_from_spec(spec))
-            spec.loader.exec_module(files[-1])
-    norm = vars(files[0]).get("ADD_LAYER_NORM") or files[0].LAYER_NORM
-    return SimpleNamespace(norm=norm, reglu=files[1].REGLU, tokens=files[2].TOKENS)
+def paths(file: Path | None) -> ModuleType:
+    """Return the kernels of the library, or those of a file."""
+    if file is None:
+        return transformer_triton
+    spec = importlib.util.spec_from_file_location(f"{file.parent.name}_transformer_triton", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
-def ascending(folder: Path) -> SimpleNamespace:
+def ascending(folder: Path) -> ModuleType:
     """Return the kernels of the library with programs in the order of members."""
-    for file in (layer_norm_triton, reglu_triton, tokens_triton):
-        text = Path(str(file.__file__)).read_text()
-        for axis in (0, 1):
-            text = text.replace(f"tl.num_programs({axis}) - 1 - tl.program_id({axis})", f"tl.program_id({axis})")
-        text = text.replace("from knotwork._kernels.layer_norm_triton", "from layer_norm_ascending")
-        (folder / Path(str(file.__file__)).name).write_text(text)
-    (folder / "layer_norm_ascending.py").write_text((folder / "layer_norm_triton.py").read_text())
-    sys.path.insert(0, str(folder))
-    return paths(folder)
+    text = Path(str(transformer_triton.__file__)).read_text()
+    for axis in (0, 1):
+        text = text.replace(f"tl.num_programs({axis}) - 1 - tl.program_id({axis})", f"tl.program_id({axis})")
+    (folder / "transformer_triton.py").write_text(text)
+    return paths(folder / "transformer_triton.py")
 
 
 def stack(shape: tuple[int, int, int, int]) -> SimpleNamespace:
@@ -107,12 +99,12 @@ def stack(shape: tuple[int, int, int, int]) -> SimpleNamespace:
     )  # fmt: skip
 
 
-def kernels(way: SimpleNamespace, on: SimpleNamespace) -> dict[str, Callable[[], tuple]]:
+def kernels(way: ModuleType, on: SimpleNamespace) -> dict[str, Callable[[], tuple]]:
     """Return the calls that are measured, by name."""
     shift, weight, bias = on.weights
-    norm = partial(way.norm.forward, on.x, on.added, shift, weight, bias, epsilon=1e-5, first=False)
-    gates = partial(way.reglu.forward, on.gates, on.bias, p=P, noise=on.noise, stream=1)
-    kept, gates_kept, backward = norm()[1], gates()[1], partial(way.norm.backward, epsilon=1e-5, first=False)
+    norm = partial(way.LAYER_NORM.forward, on.x, on.added, shift, weight, bias, epsilon=1e-5, first=False)
+    gates = partial(way.REGLU.forward, on.gates, on.bias, p=P, noise=on.noise, stream=1)
+    kept, gates_kept, backward = norm()[1], gates()[1], partial(way.LAYER_NORM.backward, epsilon=1e-5, first=False)
     tokens_kept = (on.blocks, on.of_tokens, on.x[:0], weight[:0], weight[:0])
     grads = {"p": P, "noise": on.noise, "stream": 1}
     return {
@@ -120,12 +112,12 @@ def kernels(way: SimpleNamespace, on: SimpleNamespace) -> dict[str, Callable[[],
         "layer norm backward": lambda: backward((on.sum_grad, on.grad), kept, None),
         "layer norm backward, first token": lambda: backward((on.sum_grad[:, :, :1], on.grad), kept, None),
         "gated unit": lambda: gates()[0],
-        "gated unit backward": lambda: way.reglu.backward((on.hidden_grad,), gates_kept, None, **grads),
-        "tokens backward": lambda: way.tokens.backward((on.grad,), tokens_kept, (False, True, True, True, True))[1::2],
+        "gated unit backward": lambda: way.REGLU.backward((on.hidden_grad,), gates_kept, None, **grads),
+        "tokens backward": lambda: way.TOKENS.backward((on.grad,), tokens_kept, (False, True, True, True, True))[1::2],
     }
 
 
-def block(way: SimpleNamespace, on: SimpleNamespace) -> Callable[[], object]:
+def block(way: ModuleType, on: SimpleNamespace) -> Callable[[], object]:
     """Return a call that computes a block without attention, forward and backward."""
     shift, weight, bias = on.weights
     out, up, down = on.products
@@ -139,12 +131,12 @@ def block(way: SimpleNamespace, on: SimpleNamespace) -> Callable[[], object]:
         return product(grad, weights.transpose(1, 2))
 
     def run() -> object:
-        (s, y), kept = way.norm.forward(on.x, product(on.added, out), shift, weight, bias, **settings)
-        (h,), gates = way.reglu.forward(product(y, up), on.bias, p=P, noise=on.noise, stream=1)
-        (_, _), last = way.norm.forward(s, product(h, down), shift, weight, bias, **settings)
-        grad = way.norm.backward((on.sum_grad, on.grad), last, None, **settings)[0]
-        gates_grad = way.reglu.backward((slopes(grad, h, down),), gates, None, p=P, noise=on.noise, stream=1)[0]
-        grad = way.norm.backward((grad, slopes(gates_grad, y, up)), kept, None, **settings)[0]
+        (s, y), kept = way.LAYER_NORM.forward(on.x, product(on.added, out), shift, weight, bias, **settings)
+        (h,), gates = way.REGLU.forward(product(y, up), on.bias, p=P, noise=on.noise, stream=1)
+        (_, _), last = way.LAYER_NORM.forward(s, product(h, down), shift, weight, bias, **settings)
+        grad = way.LAYER_NORM.backward((on.sum_grad, on.grad), last, None, **settings)[0]
+        gates_grad = way.REGLU.backward((slopes(grad, h, down),), gates, None, p=P, noise=on.noise, stream=1)[0]
+        grad = way.LAYER_NORM.backward((grad, slopes(gates_grad, y, up)), kept, None, **settings)[0]
         return slopes(grad, on.added, out)
 
     return run
@@ -156,7 +148,7 @@ def difference(ours: tuple, others: tuple) -> str:
     return f"{max(float((a - b).abs().max() / b.abs().max().clamp(min=1e-6)) for a, b in pairs):.0e}"
 
 
-def comparison(on: SimpleNamespace, ways: dict[str, SimpleNamespace], floor: float) -> Iterator[str]:
+def comparison(on: SimpleNamespace, ways: dict[str, ModuleType], floor: float) -> Iterator[str]:
     """Compare with the other version, if any; `floor` is the time of a number of each token."""
     shown = [name for name in ways if name != "ascending"]
     yield f"| | {' | '.join(f'{name}, us | x floor' for name in shown)} | difference |"
@@ -170,33 +162,32 @@ def comparison(on: SimpleNamespace, ways: dict[str, SimpleNamespace], floor: flo
         yield f"| block, {name} | {timed(block(way, on), on.n):.2f} |"
 
 
-def sweep(on: SimpleNamespace, name: str, file: object, values: dict[str, tuple[int, ...]]) -> str:
+def sweep(on: SimpleNamespace, name: str, values: dict[str, tuple[int, ...]]) -> str:
     """Return the times of a kernel with other constants of its module."""
-    before, cells = {key: vars(file)[key] for key in values}, []
+    before, cells = {key: vars(transformer_triton)[key] for key in values}, []
     for chosen in zip(*values.values(), strict=True):
         for key, value in zip(values, chosen, strict=True):
-            setattr(file, key, value)
+            setattr(transformer_triton, key, value)
         cells.append(f"{chosen}: {timed(kernels(paths(None), on)[name], on.n):.2f}")
     for key, value in before.items():
-        setattr(file, key, value)
+        setattr(transformer_triton, key, value)
     return f"{name} by {', '.join(values)}, us: {'; '.join(cells)}"
 
 
-def tables(shape: tuple[int, int, int, int], ways: dict[str, SimpleNamespace], rate: float) -> Iterator[str]:
+def tables(shape: tuple[int, int, int, int], ways: dict[str, ModuleType], rate: float) -> Iterator[str]:
     """Measure a stack."""
     on = stack(shape)
     yield from comparison(on, ways, shape[1] * shape[2] * 2 / rate)
     tiles = dict(zip(("TILE", "WARPS"), zip(*TILES, strict=True), strict=True))
-    files = {"layer norm": layer_norm_triton, "gated unit": reglu_triton}
     yield ""
     for name in ("layer norm backward", "gated unit backward", "layer norm"):
-        yield sweep(on, name, files[name.removesuffix(" backward")], tiles) + "\n"
+        yield sweep(on, name, tiles) + "\n"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--before", type=Path, help="folder with other versions of the kernels")
+    parser.add_argument("--before", type=Path, help="file with other versions of the kernels")
     parser.add_argument("--small", action="store_true", help="tiny stacks, to try the script")
     options = parser.parse_args()
     if not GPU:

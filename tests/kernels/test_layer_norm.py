@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from knotwork._kernels.layer_norm import layer_norm
+from knotwork._kernels.transformer import layer_norm
 from knotwork.errors import ArgumentError
 
 

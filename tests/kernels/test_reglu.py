@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from knotwork._kernels.dropout import Noise, random_bits
-from knotwork._kernels.reglu import reglu_dropout
+from knotwork._kernels.transformer import reglu_dropout
 from knotwork.errors import ArgumentError
 
 

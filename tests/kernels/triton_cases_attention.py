@@ -7,12 +7,17 @@ import pytest
 import torch
 
 from knotwork._kernels import attention as attention_file
-from knotwork._kernels import attention_triton, dropout_triton, layer_norm_triton, reglu_triton
+from knotwork._kernels import attention_triton, dropout_triton, transformer_triton
 from knotwork._kernels.attention import attention, divided, is_short, weighted_values
 from knotwork._kernels.dropout import Noise, keep_threshold, member_keys, pair_bits, pair_numbers
-from knotwork._kernels.layer_norm import layer_norm, layer_norm_formula
-from knotwork._kernels.reglu import reglu_dropout, reglu_formula
-from knotwork._kernels.tokens import make_tokens, tokens_formula
+from knotwork._kernels.transformer import (
+    layer_norm,
+    layer_norm_formula,
+    make_tokens,
+    reglu_dropout,
+    reglu_formula,
+    tokens_formula,
+)
 from tests.kernels.cases import DEVICE, GPU, attention_tolerance, combinations, on_triton
 
 __all__ = ["on_triton"]
@@ -231,10 +236,8 @@ def test_keys():
 @pytest.fixture
 def several_blocks(monkeypatch):
     """Let programs take several blocks of rows, and sums of parts several iterations, although tensors are small."""
-    for file in (layer_norm_triton, reglu_triton):
-        monkeypatch.setattr(file, "TILE", 256)
-    for name, value in {"ADDED": 2, "ADDED_COLUMNS": 128}.items():
-        monkeypatch.setattr(layer_norm_triton, name, value)
+    for name, value in {"TILE": 256, "ADDED": 2, "ADDED_COLUMNS": 128}.items():
+        monkeypatch.setattr(transformer_triton, name, value)
 
 
 UNITS = [(3, 2, 2, 170), (2, 21, 64), (1, 5)]

@@ -24,7 +24,7 @@ from knotwork._kernels.dispatch import Path
 from knotwork._kernels.dropout import Noise, keep_threshold
 from knotwork._kernels.dropout_triton import keep_pairs, member_keys, pair_number
 from knotwork._kernels.launching import contiguous, launch
-from knotwork._kernels.layer_norm_triton import add_parts
+from knotwork._kernels.transformer_triton import add_parts
 
 __all__ = ["ATTENTION", "holds"]
 

@@ -102,7 +102,7 @@ class Operation:
     types : tuple of torch.dtype, default=(torch.float32,)
         Floating-point types that the compiled loops support.
     triton : str, optional
-        Location of the Triton kernels, for example ``"reglu_triton.REGLU"``.
+        Location of the Triton kernels, for example ``"transformer_triton.REGLU"``.
     packing : Packing, optional
         Without it, torch.compile traces the formula.
     leading : int, default=0

@@ -11,9 +11,7 @@ from torch import Tensor, nn
 from knotwork._checks import argument_error, check_choice, check_int
 from knotwork._kernels.attention import attention, divided_product
 from knotwork._kernels.dropout import Noise
-from knotwork._kernels.layer_norm import layer_norm
-from knotwork._kernels.reglu import reglu_dropout
-from knotwork._kernels.tokens import make_tokens
+from knotwork._kernels.transformer import layer_norm, make_tokens, reglu_dropout
 from knotwork.nn._graph import EPSILON, OnnxGraph, as_numpy
 from knotwork.nn._linear import (
     Draw,
