@@ -120,7 +120,7 @@ def _dense_backward(
     COLUMNS: tl.constexpr, KNOTS: tl.constexpr, WITH_X: tl.constexpr, LONG: tl.constexpr,
     WITH_SLOPES: tl.constexpr,
 ):  # fmt: skip
-    """Sum over some rows of one feature, for some columns; see `dense_cpu` for the formulas.
+    """Sum over some rows of one feature, for some columns; see `dense` for the formulas.
 
     For natural splines, WITH_SLOPES computes the gradients of x and of the breaks, and otherwise those of the bends.
     """
