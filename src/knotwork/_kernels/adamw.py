@@ -239,7 +239,7 @@ class AdamW:
             from knotwork._kernels import adamw_triton  # noqa: PLC0415 - needs Triton
 
             return Factors(rates, *adamw_triton.count(self.steps, rates, active, self._rule))
-        if self._arrays is not None:
+        if self._arrays is not None and None not in self._arrays:
             sizes, roots = torch.empty_like(rates), torch.empty_like(rates)
             inputs = self.steps.numpy(), as_array(rates), as_array(active)
             _count_steps(*inputs, log_betas(self._rule), sizes.numpy(), roots.numpy())
@@ -250,20 +250,25 @@ class AdamW:
         corrections = [-torch.expm1(counts * log).float() for log in log_betas(self._rule)]
         return Factors(rates, torch.where(moves, rates / corrections[0], 0.0), corrections[1].rsqrt())
 
-    def _views(self) -> list[tuple[Any, ...]] | None:
-        """Return masters and moments as arrays for the compiled loops, or None if one of them needs another path."""
-        if not all(t.numel() and t.device.type == "cpu" and t.dtype == torch.float32 for t in self.masters):
+    def _views(self) -> list[tuple[Any, ...] | None] | None:
+        """Return masters and moments as arrays for the compiled loops, or None if one of them needs another path.
+
+        An empty tensor has none.
+        """
+        pairs = zip(self.masters, self._parameters, strict=True)
+        if any(t is not each or t.device.type != "cpu" or t.dtype != torch.float32 for t, each in pairs):
             return None
         tensors = zip(self.masters, self._first, self._second, strict=True)
-        return [tuple(_by_member(tensor) for tensor in each) for each in tensors]
+        return [tuple(_by_member(tensor) for tensor in each) if each[0].numel() else None for each in tensors]
 
     def _update(self, i: int, grad: Tensor, factors: Factors, *, in_loops: bool) -> None:
         master, parameter, decay = self.masters[i], self._parameters[i], self._decays[i]
-        if in_loops and self._arrays is not None:
-            values, *moments = self._arrays[i]
+        views = self._arrays[i] if in_loops and self._arrays is not None else None
+        if views is not None:
+            values, *moments = views
             arrays = (values, _by_member(grad), *moments)
             _update_arrays(arrays, tuple(factors), np.float32(decay), self._constants)
-        else:
+        elif master.numel():
             tensors = self._first[i], self._second[i]
             settings: Any = {"decay": decay, "rule": self._rule}
             if dispatch.on_triton(master):
