@@ -10,7 +10,6 @@ from matplotlib.colors import to_hex, to_rgba_array
 from knotwork.report._aggregate import RankTable
 from knotwork.report._costs import _cost_picture, pareto_front, time_picture
 from knotwork.report._figures import (
-    LearningCurve,
     SizeCurve,
     cd_pictures,
     draw_heatmap,
@@ -58,10 +57,10 @@ FIGURES = {
     "cost": lambda: cost([1, 2, 3], [3, 2, 1]),
     "learning": lambda: (
         draw_learning_curves(
-            [
-                LearningCurve("PLE", np.array([3.0, 2.0]), np.array([4.0, 3.0])),
-                LearningCurve("Std", np.array([3.0]), np.array([3.5])),
-            ],
+            {
+                "PLE": pd.DataFrame({"loss": [3.0, 2.0], "score": [4.0, 3.0]}),
+                "Std": pd.DataFrame({"loss": [3.0], "score": [3.5]}),
+            },
             ylabel="NRMSE",
         ).figure
     ),

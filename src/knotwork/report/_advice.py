@@ -109,21 +109,9 @@ def _within(configuration: Configuration, budget: str, sizes: list[int | None]) 
 def advice_table(advice: list[Advice]) -> ReportTable:
     """Return the best configuration for each task, network and budget, and whether it is better than the cheapest."""
     digits = {
-        "task": 0,
-        "backbone": 0,
-        "budget": 0,
-        "best": 0,
-        "rank": 2,
-        "low": 2,
-        "high": 2,
-        "of": 0,
-        "data sets": 0,
-        "score": 4,
-        "cheapest": 0,
-        "its score": 4,
-        "better": 0,
-        "p": 4,
-    }
+        "task": 0, "backbone": 0, "budget": 0, "best": 0, "rank": 2, "low": 2, "high": 2, "of": 0, "data sets": 0,
+        "score": 4, "cheapest": 0, "its score": 4, "better": 0, "p": 4,
+    }  # fmt: skip
     rows = []
     for entry in advice:
         best, intervals, means = entry.best, entry.intervals, entry.scores.mean(axis=0)

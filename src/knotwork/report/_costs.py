@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator, NullLocator
 from knotwork.encoders import METHOD_TABLE, EncodingName
 from knotwork.report._aggregate import RankTable, all_sizes, file_name, in_order, name_size, of_size, sizes_of
 from knotwork.report._page import Drawing, Picture
-from knotwork.report._points import Box, label_points
+from knotwork.report._points import label_points
 from knotwork.report._style import LIGHT, add_legend, draw_point, new_panels, panel_title
 from knotwork.report._tables import MISSING, ReportTable, cell_rows, format_span, size_cell
 
@@ -366,7 +366,7 @@ def _cost_points(summary: pd.DataFrame, table: RankTable) -> pd.DataFrame:
     return pd.DataFrame({"seconds": seconds.reindex(table.methods), "rank": table.ranks}, table.methods).dropna()
 
 
-def _cost_picture(table: RankTable, points: pd.DataFrame, limits: Box) -> Picture:
+def _cost_picture(table: RankTable, points: pd.DataFrame, limits: tuple[float, float, float, float]) -> Picture:
     """Draw average ranks against seconds per epoch, with a line through the Pareto front.
 
     Points have the group id ``point-INDEX``. `limits` are minimum and maximum of seconds and ranks over all figures
@@ -390,7 +390,7 @@ def _cost_picture(table: RankTable, points: pd.DataFrame, limits: Box) -> Pictur
     axes.set_ylim(levels[-1], levels[0])
     axes.set_xlabel("time per epoch, median over data sets and backbones", fontsize=9)
     axes.set_ylabel("average rank (best on top)", fontsize=9)
-    label_points(axes, list(points.index), points=places, lines=[front])
+    label_points(axes, list(points.index), points=places, line=front)
     return drawing.picture(
         file_name("cost", table.task, table.size),
         f"{table.label}: average rank against the time of an epoch. The dashed line joins the methods that no other "

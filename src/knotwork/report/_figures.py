@@ -20,7 +20,6 @@ from knotwork.report._aggregate import (
     LEVEL,
     SCORES,
     RankTable,
-    Score,
     file_name,
     in_order,
     of_size,
@@ -47,8 +46,8 @@ from knotwork.report._style import (
 from knotwork.report._tables import MISSING, grid_name
 
 __all__ = [
-    "LearningCurve",
     "SizeCurve",
+    "best_epoch",
     "cd_pictures",
     "draw_heatmap",
     "draw_knot_trajectories",
@@ -240,61 +239,41 @@ def heatmap_picture(summary: pd.DataFrame, task: str, *, of: str = "rank") -> Pi
     )
 
 
-@dataclass(frozen=True, eq=False)
-class ScorePanel:
-    """The rows of a summary for one data set, network and size, a row per method."""
-
-    title: str
-    score: Score
-    rows: pd.DataFrame
-
-    @property
-    def best(self) -> int:
-        """Position of the best mean."""
-        mean = self.rows["mean"].to_numpy(dtype=float)
-        return int(np.argmin(mean) if self.score.lower_is_better else np.argmax(mean))
-
-
 def score_picture(summary: pd.DataFrame) -> Picture | None:
     """Return the scores of each data set, network and size with standard deviations; None if panels are too many.
 
     The dot of the best mean of a panel is filled.
     """
-    panels = _score_panels(summary[summary["n"] > 0])
+    panels = [
+        (f"{dataset}, {network}{of_size(size)}", score, problem[problem["size"].isna() | (problem["size"] == size)])
+        for task, score in SCORES.items()
+        for (dataset, network), problem in summary[(summary["task"] == task) & (summary["n"] > 0)].groupby(
+            ["dataset", "network"]
+        )
+        for size in sizes_of(problem)
+    ]
     if not 0 < len(panels) <= _MAX_SCORE_PANELS:
         return None
-    height = 0.9 + 0.2 * max(len(panel.rows) for panel in panels)
+    height = 0.9 + 0.2 * max(rows["method"].nunique() for _, _, rows in panels)
     figure, grid = new_panels(len(panels), (0.4, 0.0), size=(3.3, height), lines="y")
     drawing, best = Drawing(figure), []
-    for p, (axes, panel) in enumerate(zip(grid, panels, strict=True)):
-        label = panel.score.label
-        for place, (method, mean, sd) in enumerate(panel.rows[["method", "mean", "sd"]].itertuples(index=False)):
+    for p, (axes, (title, score, rows)) in enumerate(zip(grid, panels, strict=True)):
+        scores = rows.drop_duplicates("method", keep="last").set_index("method").loc[in_order(rows["method"])]
+        first = scores["mean"].idxmin() if score.lower_is_better else scores["mean"].idxmax()
+        for place, (method, mean, sd) in enumerate(scores[["mean", "sd"]].fillna({"sd": 0.0}).itertuples()):
             colour, gid = method_colour(method, LIGHT), f"dot-{p}-{place}"
             line = drawing.part(f"{gid}-sd", method=method)
             axes.plot([mean - sd, mean + sd], [place, place], color=colour, linewidth=1.4, gid=line)
-            fill = colour if place == panel.best else LIGHT.background
-            drawing.part(gid, f"{method}, {panel.title}: {label} {mean:.4f} ± {sd:.4f}", method)
+            fill = colour if method == first else LIGHT.background
+            drawing.part(gid, f"{method}, {title}: {score.label} {mean:.4f} ± {sd:.4f}", method)
             draw_point(axes, mean, place, method=method, size=6, gid=gid, marker="o", markerfacecolor=fill)
-        axes.set_yticks(np.arange(len(panel.rows)), panel.rows["method"])
+        axes.set_yticks(np.arange(len(scores)), scores.index)
         axes.invert_yaxis()
-        panel_title(axes, panel.title)
-        axes.set_xlabel(f"{label} ({panel.score.direction})", fontsize=9)
-        first = panel.rows.iloc[panel.best]
-        best.append(f"{panel.title}: best mean {label} {first['method']}, {first['mean']:.4f}")
+        panel_title(axes, title)
+        axes.set_xlabel(f"{score.label} ({score.direction})", fontsize=9)
+        best.append(f"{title}: best mean {score.label} {first}, {scores['mean'][first]:.4f}")
     caption = "Mean over folds and one standard deviation; the best mean is filled."
     return drawing.picture("score_dots", caption, f"Scores by data set. {'; '.join(best)}.")
-
-
-def _score_panels(part: pd.DataFrame) -> list[ScorePanel]:
-    panels = []
-    for task, score in SCORES.items():
-        for (dataset, network), problem in part[part["task"] == task].groupby(["dataset", "network"]):
-            for size in sizes_of(problem):
-                rows = problem[problem["size"].isna() | (problem["size"] == size)].fillna({"sd": 0.0})
-                rows = rows.drop_duplicates("method", keep="last").set_index("method", drop=False)
-                title = f"{dataset}, {network}{of_size(size)}"
-                panels.append(ScorePanel(title, score, rows.loc[in_order(rows["method"])]))
-    return panels
 
 
 @dataclass(frozen=True, eq=False)
@@ -412,24 +391,11 @@ def grid_picture(summary: pd.DataFrame, dataset: str, *, network: str) -> Pictur
     )
 
 
-@dataclass(frozen=True, eq=False)
-class LearningCurve:
-    """Training loss and validation score of a network by epoch."""
-
-    method: str
-    loss: Floats
-    score: Floats
-
-    @property
-    def best(self) -> int:
-        """The best epoch, counted from 1."""
-        return int(np.nanargmin(self.score)) + 1
-
-
-def draw_learning_curves(curves: Sequence[LearningCurve], *, ylabel: str) -> Drawing:
+def draw_learning_curves(curves: Mapping[str, pd.DataFrame], *, ylabel: str) -> Drawing:
     """Plot losses and validation scores of networks by epoch, with a marker at the best epoch.
 
-    The curves of a network have the group id ``curve-INDEX``, its mark ``best-INDEX``.
+    `curves` maps methods to columns `loss` and `score`. The curves of a network have the group id ``curve-INDEX``, its
+    mark ``best-INDEX``.
     """
     figure, (left, right) = new_panels(2, size=(4.8, 3.7), lines="y")
     drawing = Drawing(figure)
@@ -440,15 +406,20 @@ def draw_learning_curves(curves: Sequence[LearningCurve], *, ylabel: str) -> Dra
     left.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5]))
     left.yaxis.set_minor_locator(NullLocator())
     left.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    for i, curve in enumerate(curves):
-        title = f"{curve.method}: best at epoch {curve.best} of {len(curve.score)}"
-        line, mark = (drawing.part(f"{part}-{i}", title, curve.method) for part in ("curve", "best"))
-        epochs = np.arange(1, len(curve.score) + 1)
-        for axes, values in ((left, curve.loss), (right, curve.score)):
-            axes.plot(epochs, values, linewidth=1.1, alpha=0.85, gid=line, **_look(curve.method))
-        draw_point(right, curve.best, curve.score[curve.best - 1], method=curve.method, size=5, gid=mark)
-    _legend(figure, [curve.method for curve in curves])
+    for i, (method, curve) in enumerate(curves.items()):
+        score, best = curve["score"].to_numpy(dtype=float), best_epoch(curve)
+        title = f"{method}: best at epoch {best} of {len(curve)}"
+        line, mark = (drawing.part(f"{part}-{i}", title, method) for part in ("curve", "best"))
+        for axes, values in ((left, curve["loss"]), (right, score)):
+            axes.plot(np.arange(1, len(curve) + 1), values, linewidth=1.1, alpha=0.85, gid=line, **_look(method))
+        draw_point(right, best, score[best - 1], method=method, size=5, gid=mark)
+    _legend(figure, list(curves))
     return drawing
+
+
+def best_epoch(curve: pd.DataFrame) -> int:
+    """Return the epoch of a learning curve with the lowest score, counted from 1."""
+    return int(np.nanargmin(curve["score"])) + 1
 
 
 def draw_knot_trajectories(knots: Mapping[str, Floats], *, warm_up: int = 0) -> Drawing:

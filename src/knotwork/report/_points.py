@@ -10,15 +10,21 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from knotwork._checks import argument_error
-from knotwork.report._style import LIGHT, draw_point, name_axes, new_panels, panel_title, root_figure, settle_layout
+from knotwork.report._style import (
+    LIGHT,
+    Style,
+    draw_point,
+    name_axes,
+    new_panels,
+    panel_title,
+    root_figure,
+    settle_layout,
+)
 
-__all__ = ["Box", "RankPair", "draw_agreement", "label_points"]
+__all__ = ["RankPair", "draw_agreement", "label_points"]
 
 Floats = npt.NDArray[np.float64]
-Box = tuple[float, float, float, float]
-"""Left, bottom, right and top."""
-
-_SHIFTS = [(dx, dy) for dy in (0, 8, -8, 15, -15, 22, -22) for dx in (6, -6)]
+_SHIFTS = np.array([(dx, dy) for dy in (0, 8, -8, 15, -15, 22, -22) for dx in (6, -6)])
 """Offsets of a name from its point, in typographic points, preferred ones first."""
 
 
@@ -79,61 +85,37 @@ def draw_agreement(pairs: Sequence[RankPair], *, ours: str, theirs: str) -> Figu
         panel_title(axes, pair.title)
     name_axes(figure, theirs, ours)
     for axes, pair in zip(grid, pairs, strict=True):
-        points = list(zip(pair.theirs.tolist(), pair.ours.tolist(), strict=True))
-        label_points(axes, pair.methods, points=points, size=7)
+        label_points(axes, pair.methods, points=np.column_stack([pair.theirs, pair.ours]), size=7)
     return figure
 
 
 def label_points(
-    axes: Axes,
-    names: list[str],
-    *,
-    points: list[tuple[float, float]],
-    size: float = 8,
-    lines: Sequence[list[tuple[float, float]]] = (),
+    axes: Axes, names: Sequence[str], *, points: npt.ArrayLike, size: float = 8, line: npt.ArrayLike = ()
 ) -> None:
-    """Write each name next to its point, where it overlaps as few names, points and lines as possible.
+    """Write each name next to its point, where it overlaps as few names, points and parts of a line as possible.
 
     The limits of the axes must be final. Distant names are connected to their points by a thin line. Positions are
-    tried in a fixed order, so that equal figures have equal labels.
+    tried in a fixed order, so that equal figures have equal labels. Points and line have the shape (n, 2).
     """
     figure = root_figure(axes)
     settle_layout(figure)
-    scale = figure.dpi / 72
-    centres = [axes.transData.transform(point) for point in points]
-    taken: list[Box] = [(x - 4, y - 4, x + 4, y + 4) for x, y in centres]
-    for corners in ([axes.transData.transform(point) for point in joined] for joined in lines):
-        for start, end in pairwise(corners):
-            steps = np.linspace(start, end, 2 + int(np.hypot(*(end - start)) / 6))
-            taken += [(x - 2, y - 2, x + 2, y + 2) for x, y in steps.tolist()]
-    frame = axes.get_window_extent()
-    for name, point, (x, y) in zip(names, points, centres, strict=True):
-        width, height = 0.62 * size * len(name) * scale, 1.1 * size * scale
-        boxes = [_box(x + dx * scale, y + dy * scale, width=width, height=height, right=dx > 0) for dx, dy in _SHIFTS]
-        outside = [box[0] < frame.x0 or box[2] > frame.x1 + 6 * scale for box in boxes]
-        best = min(range(len(boxes)), key=lambda k: (_hidden(boxes[k], taken) + outside[k], k))
-        taken.append(boxes[best])
-        dx, dy = _SHIFTS[best]
-        colour = axes.xaxis.label.get_color()
-        line = {"arrowstyle": "-", "color": axes.spines["left"].get_edgecolor(), "linewidth": 0.5, "shrinkB": 3}
-        axes.annotate(
-            name,
-            point,
-            xytext=(dx, dy),
-            textcoords="offset points",
-            ha="left" if dx > 0 else "right",
-            va="center",
-            fontsize=size,
-            color=colour,
-            annotation_clip=False,
-            arrowprops=line if abs(dy) > 10 else None,
-        )
-
-
-def _box(x: float, y: float, *, width: float, height: float, right: bool) -> Box:
-    left = x if right else x - width
-    return left, y - height / 2, left + width, y + height / 2
-
-
-def _hidden(box: Box, others: list[Box]) -> int:
-    return sum(box[0] < o[2] and o[0] < box[2] and box[1] < o[3] and o[1] < box[3] for o in others)
+    scale, frame = figure.dpi / 72, axes.get_window_extent()
+    centres = axes.transData.transform(np.asarray(points, dtype=float))
+    taken = np.hstack([centres - 4, centres + 4])  # left, bottom, right and top of what is drawn
+    for start, end in pairwise(axes.transData.transform(np.reshape(line, (-1, 2)))):
+        steps = np.linspace(start, end, 2 + int(np.hypot(*(end - start)) / 6))
+        taken = np.vstack([taken, np.hstack([steps - 2, steps + 2])])
+    look: Style = {"textcoords": "offset points", "va": "center", "fontsize": size, "annotation_clip": False}
+    look["color"] = axes.xaxis.label.get_color()
+    joint = {"arrowstyle": "-", "color": axes.spines["left"].get_edgecolor(), "linewidth": 0.5, "shrinkB": 3}
+    for name, point, centre in zip(names, np.asarray(points), centres, strict=True):
+        extent = np.array([0.62 * size * len(name), 1.1 * size]) * scale
+        lows = centre + _SHIFTS * scale - np.column_stack([_SHIFTS[:, 0] < 0, np.full(len(_SHIFTS), 0.5)]) * extent
+        boxes = np.hstack([lows, lows + extent])
+        overlaps = (boxes[:, None, :2] < taken[:, 2:]) & (taken[:, :2] < boxes[:, None, 2:])
+        outside = (boxes[:, 0] < frame.x0) | (boxes[:, 2] > frame.x1 + 6 * scale)
+        best = np.argmin(overlaps.all(axis=2).sum(axis=1) + outside)
+        taken = np.vstack([taken, boxes[best]])
+        dx, dy = _SHIFTS[best].tolist()
+        side = "left" if dx > 0 else "right"
+        axes.annotate(name, point, xytext=(dx, dy), ha=side, arrowprops=joint if abs(dy) > 10 else None, **look)

@@ -389,17 +389,9 @@ def detail_table(table: RankTable) -> ReportTable:
     first = np.count_nonzero(errors == errors.min(axis=1, keepdims=True), axis=0)
     compared = _compared(table) if table.has_tests else [[None, None, *["no test"] * 5]] * len(table.methods)
     digits = {
-        "method": 0,
-        "average rank": 2,
-        "low": 2,
-        "high": 2,
-        "first places": 0,
-        "difference, %": 2,
-        "from": 2,
-        "to": 2,
-        "p (Wilcoxon, Holm)": 4,
-        "significantly worse": 0,
-    }
+        "method": 0, "average rank": 2, "low": 2, "high": 2, "first places": 0, "difference, %": 2, "from": 2, "to": 2,
+        "p (Wilcoxon, Holm)": 4, "significantly worse": 0,
+    }  # fmt: skip
     rows = []
     for i in table.order:
         (low, high, *others), name = compared[i], table.methods[i]

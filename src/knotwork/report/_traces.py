@@ -12,7 +12,7 @@ from sklearn.metrics import roc_auc_score
 
 from knotwork.datasets import SYNTHETIC, illustration_curve, illustration_probability, load_dataset
 from knotwork.report._aggregate import SCORES, in_order, of_size
-from knotwork.report._figures import LearningCurve, draw_knot_trajectories, draw_learning_curves
+from knotwork.report._figures import best_epoch, draw_knot_trajectories, draw_learning_curves
 from knotwork.report._illustrations import FitPanel, FittedCurve, draw_fits, draw_scatter
 from knotwork.report._page import Picture
 from knotwork.study import PLANS, load_curves, load_histories, load_knot_paths, load_plan
@@ -78,13 +78,12 @@ def learning_picture(frame: pd.DataFrame, histories: pd.DataFrame, task: str) ->
     problem = problems["method"].nunique().idxmax()
     dataset, network, fold, _ = problem
     chosen = problems.get_group(problem).drop_duplicates("method").set_index("method")
-    curves = []
-    for method in in_order(chosen.index):
-        rows = histories[histories["key"] == chosen.loc[method, "key"]].sort_values("epoch")
-        loss, score = rows[["loss", "score"]].to_numpy(dtype=float).T
-        curves.append(LearningCurve(method, loss, score))
+    curves = {
+        method: histories[histories["key"] == chosen.loc[method, "key"]].sort_values("epoch")
+        for method in in_order(chosen.index)
+    }
     place = f"{dataset}, {network}{of_size(smallest)}, fold {fold}"
-    stops = ", ".join(f"{curve.method} {curve.best} of {len(curve.score)}" for curve in curves)
+    stops = ", ".join(f"{method} {best_epoch(curve)} of {len(curve)}" for method, curve in curves.items())
     return draw_learning_curves(curves, ylabel="validation score (lower is better)").picture(
         f"learning_{task}",
         f"{place}: training loss and validation score by epoch; a marker is where a network was best, and its curve "

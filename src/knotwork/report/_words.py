@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,6 @@ from knotwork.stats import problem_correlation
 from knotwork.study import PROVENANCE
 
 __all__ = [
-    "Failure",
     "Finding",
     "checksum_table",
     "describe_best",
@@ -301,19 +301,6 @@ def describe_grid(summary: pd.DataFrame, dataset: str, network: str) -> Finding 
     return Finding(f"{dataset}, {network}, by size", sentences, f"best by mean: {best}")
 
 
-@dataclass(frozen=True)
-class Failure:
-    """Runs that failed with the same last line of the error, their `reason`.
-
-    `runs` describes the first few, `details` is the error of the first one, truncated if it is long.
-    """
-
-    reason: str
-    count: int
-    runs: list[str]
-    details: str
-
-
 def list_sources(frame: pd.DataFrame) -> list[tuple[str, str]]:
     """Return plans, provenance, stacks and random seeds of the records, each with its number of networks."""
     sources = []
@@ -343,8 +330,11 @@ def checksum_table(frame: pd.DataFrame) -> ReportTable:
     return ReportTable("data", "Data", caption, ["data set", "task", "SHA-256", "note"], cell_rows(rows, [0] * 4))
 
 
-def list_failures(frame: pd.DataFrame) -> list[Failure]:
-    """Return the failures, grouped by the last line of the error, the most frequent first."""
+def list_failures(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the failures, grouped by the last line of the error, their `reason`, the most frequent first.
+
+    `count` is their number, `runs` describes the first few; `details` is the first error, truncated if it is long.
+    """
     failed = frame[frame["status"] != "ok"]
     errors = failed["error"].astype(object).where(failed["error"].notna(), "").astype(str)
     errors = errors.where(errors.str.strip() != "", "no error was recorded")
@@ -358,5 +348,5 @@ def list_failures(frame: pd.DataFrame) -> list[Failure]:
         details = errors[part.index[0]]
         if len(details) > _MOST_CHARACTERS:
             details = f"… {len(details) - _MOST_CHARACTERS:,} characters left out …\n{details[-_MOST_CHARACTERS:]}"
-        failures.append(Failure(str(reason), len(part), runs, details))
-    return sorted(failures, key=lambda failure: -failure.count)
+        failures.append({"reason": str(reason), "count": len(part), "runs": runs, "details": details})
+    return sorted(failures, key=lambda failure: -failure["count"])
