@@ -168,16 +168,9 @@ def _bars(picture: ColumnPicture) -> list[str]:
 
 
 def panels(n: int, part: str, *, height: float = 3.0) -> tuple[Any, list[Any]]:
-    """Return a matplotlib figure and the axes of its panels, three next to each other.
+    """Return a matplotlib figure and the axes of its `n` panels, three next to each other, `height` in inches.
 
-    Parameters
-    ----------
-    n : int
-        Number of panels.
-    part : str
-        What needs matplotlib, for the error if it is missing.
-    height : float, default=3.0
-        Height of a panel in inches.
+    `part` needs matplotlib, for the error if it is missing.
     """
     check_installed(part, "study", "matplotlib")
     from matplotlib.figure import Figure  # noqa: PLC0415 - only plots need it, and it takes a second to load

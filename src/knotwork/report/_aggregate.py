@@ -415,20 +415,17 @@ def rank_table(summary: pd.DataFrame, task: str, *, size: int | None, network: s
         counts = wide.groupby(keys).count()
         wide = wide.groupby(keys).mean().where(counts == counts.max(axis=1).to_numpy()[:, None])
     # Drop rare methods first; otherwise a single one would drop nearly all problems.
-    present = wide.notna()
-    ranked = (2 * present.sum() >= len(wide)) & present.any()
+    ranked = (2 * wide.notna().sum() >= len(wide)) & wide.notna().any()
     absent = [str(method) for method in wide.columns[~ranked]]
-    wide, present = wide.loc[:, ranked], present.loc[:, ranked]
-    complete = present.all(axis=1)
-    problems = [(str(dataset), str(name)) for name, dataset in wide.index]
-    methods = [str(method) for method in wide.columns]
+    wide = wide.loc[:, ranked]
+    methods, problems = list(map(str, wide.columns)), [(str(dataset), str(name)) for name, dataset in wide.index]
     left_out = {
-        problem: [method for method, has_score in zip(methods, row, strict=True) if not has_score]
-        for problem, row, is_complete in zip(problems, present.to_numpy(), complete, strict=True)
-        if not is_complete
+        problem: [method for method, is_missing in zip(methods, row, strict=True) if is_missing]
+        for problem, row in zip(problems, wide.isna().to_numpy(), strict=True)
+        if row.any()
     }
     kept = [problem for problem in problems if problem not in left_out]
-    return RankTable(task, size, methods, kept, wide[complete].to_numpy(dtype=float), left_out, absent)
+    return RankTable(task, size, methods, kept, wide.dropna().to_numpy(dtype=float), left_out, absent)
 
 
 def in_order(methods: npt.ArrayLike) -> list[str]:
@@ -557,12 +554,7 @@ def _is_timed(rows: pd.DataFrame) -> bool:
 
 def _part(plans: Sequence[str], records: pd.DataFrame, traced: Collection[str]) -> ReportPart:
     frame = read_records(records)
-    if frame["key"].isin(list(traced)).any():
-        kind = "traces"
-    elif _is_timed(frame):
-        kind = "times"
-    elif frame["dataset"].nunique() == 1 and frame["size"].nunique() >= _GRID_SIZES:
-        kind = "grid"
-    else:
-        kind = "benchmark"
+    is_grid = frame["dataset"].nunique() == 1 and frame["size"].nunique() >= _GRID_SIZES
+    rules = {"traces": frame["key"].isin(list(traced)).any(), "times": _is_timed(frame), "grid": is_grid}
+    kind = next((kind for kind, holds in rules.items() if holds), "benchmark")
     return ReportPart(kind, tuple(sorted(plans)), frame)

@@ -282,7 +282,7 @@ def _sections(parts: Sequence[ReportPart], files: ReportFiles, traces: Traces | 
     # The printed short version has only the sections of the main benchmark, if there is one.
     sections += [(prefix, replace(section, folded=bool(benchmarks))) for prefix, section in others]
     # Parts have tables of the same names: files of parts other than the main one have their plans as a prefix.
-    return [files.prefixed(prefix).section(section) for prefix, section in sections if section is not None]
+    return [replace(files, prefix=prefix).section(section) for prefix, section in sections if section is not None]
 
 
 def _rank_section(part: ReportPart) -> Section | None:

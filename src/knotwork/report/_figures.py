@@ -259,7 +259,7 @@ def score_picture(summary: pd.DataFrame) -> Picture | None:
     drawing, best = Drawing(figure), []
     for p, (axes, (title, score, rows)) in enumerate(zip(grid, panels, strict=True)):
         scores = rows.drop_duplicates("method", keep="last").set_index("method").loc[in_order(rows["method"])]
-        first = scores["mean"].idxmin() if score.lower_is_better else scores["mean"].idxmax()
+        first = str(scores["mean"].idxmin() if score.lower_is_better else scores["mean"].idxmax())
         for place, (method, mean, sd) in enumerate(scores[["mean", "sd"]].fillna({"sd": 0.0}).itertuples()):
             colour, gid = method_colour(method, LIGHT), f"dot-{p}-{place}"
             line = drawing.part(f"{gid}-sd", method=method)

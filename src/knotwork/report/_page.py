@@ -164,6 +164,7 @@ Content = str | ReportTable | Picture | Section | tuple[str, Any] | None
 """Content of a section; a pair is a kind of item defined by the report template, and its data."""
 
 
+@dataclass(frozen=True)
 class ReportFiles:
     """Collects the files of tables and figures next to a page, returns the content of the page, and writes all of them.
 
@@ -171,38 +172,33 @@ class ReportFiles:
     are kept in memory until `write`, which writes all or none of them.
     """
 
-    def __init__(self, folder: Path, prefix: str = "", contents: dict[Path, bytes] | None = None) -> None:
-        self.folder, self.prefix = folder, prefix
-        self._contents = {} if contents is None else contents
-
-    def prefixed(self, prefix: str) -> "ReportFiles":
-        """Return a collection with another prefix that shares the files with this one."""
-        return ReportFiles(self.folder, prefix, self._contents)
+    folder: Path
+    prefix: str = ""
+    contents: dict[Path, bytes] = field(default_factory=dict)
 
     def write(self, page: Path, text: str) -> None:
         """Write the page and all files, or nothing if anything fails, such as a full disk."""
-        for folder in {path.parent for path in self._contents}:
+        for folder in {path.parent for path in self.contents}:
             folder.mkdir(exist_ok=True)
-        contents = {**self._contents, page: text.encode()}
-        write_together({path: methodcaller("write", content) for path, content in contents.items()})
+        _write_together({**self.contents, page: text.encode()})
 
     def table(self, table: ReportTable) -> ReportTable:
         """Add a table as Markdown, LaTeX and CSV."""
         name = _safe(self.prefix + table.name)
         for ending, text in (("md", table.to_markdown()), ("tex", table.to_latex()), ("csv", table.to_csv())):
-            self._contents[self.folder / "tables" / f"{name}.{ending}"] = text.encode()
+            self.contents[self.folder / "tables" / f"{name}.{ending}"] = text.encode()
         return table
 
     def picture(self, picture: Picture) -> dict[str, Any]:
         """Add a figure as SVG and as PDF, light and dark."""
         name = _safe(self.prefix + picture.name)
         figures, text = self.folder / "figures", svg_text(picture.figure)
-        self._contents[figures / f"{name}.svg"] = text.encode()
-        self._contents[figures / f"{name}.pdf"] = _pdf(picture.figure)
-        self._contents[figures / f"{name}_dark.pdf"] = _pdf(darken(picture.figure))
+        self.contents[figures / f"{name}.svg"] = text.encode()
+        self.contents[figures / f"{name}.pdf"] = _pdf(picture.figure)
+        self.contents[figures / f"{name}_dark.pdf"] = _pdf(darken(picture.figure))
         # Embedded images cannot be recoloured as text, so such a figure is drawn again.
         dark = svg_text(picture.figure) if "<image" in text else dark_svg(text)
-        self._contents[figures / f"{name}_dark.svg"] = dark.encode()
+        self.contents[figures / f"{name}_dark.svg"] = dark.encode()
         return shown_picture(picture, name, text=text, dark=dark)
 
     def section(self, section: Section) -> dict[str, Any]:
@@ -254,9 +250,12 @@ def save_figure(figure: Figure, path: Path) -> Path:
     """
     path = Path(path)
     text, dark = svg_text(figure), path.with_stem(f"{path.stem}_dark")
-    contents = {path: text, dark: dark_svg(text)}
-    write_together({file: methodcaller("write", content.encode()) for file, content in contents.items()})
+    _write_together({path: text.encode(), dark: dark_svg(text).encode()})
     return dark
+
+
+def _write_together(contents: dict[Path, bytes]) -> None:
+    write_together({path: methodcaller("write", content) for path, content in contents.items()})
 
 
 def _pdf(figure: Figure) -> bytes:

@@ -30,7 +30,6 @@ __all__ = [
     "grid_table",
     "mark_best",
     "metric_table",
-    "number_cells",
     "win_table",
 ]
 
@@ -194,11 +193,6 @@ def size_cell(size: float | None) -> Cell:
     return Cell("no size") if size is None or np.isnan(size) else Cell(value=float(size), digits=0)
 
 
-def number_cells(values: Iterable[float | None], digits: int = 4) -> list[Cell]:
-    """Return a cell for each number, with `digits` decimals."""
-    return [Cell(value=None if value is None else float(value), digits=digits) for value in values]
-
-
 def cell_rows(rows: Iterable[Iterable[Any]], digits: Iterable[int]) -> list[list[Cell]]:
     """Return the rows of a table from texts, numbers and cells; `digits` are the decimals of each column's numbers."""
     places = list(digits)
@@ -359,7 +353,13 @@ def average_rank_table(tables: Sequence[RankTable]) -> ReportTable:
     shown = [(name_size(table.size), table, table.ranks) for table in tables]
     shown += [(f"{name_size(table.size)}, data sets", table, table.dataset_ranks) for table in several]
     columns = [
-        dict(zip(table.methods, mark_best(number_cells(ranks, 2), lower_is_better=True), strict=True))
+        dict(
+            zip(
+                table.methods,
+                mark_best([Cell(value=rank, digits=2) for rank in ranks.tolist()], lower_is_better=True),
+                strict=True,
+            )
+        )
         for _, table, ranks in shown
     ]
     caption = f"Lower is better. Problems: {_counts(tables, [len(table.problems) for table in tables])}."

@@ -43,22 +43,15 @@ def complete_problems(scores: npt.ArrayLike) -> npt.NDArray[np.bool_]:
 def read_scores(scores: npt.ArrayLike, min_problems: int = 1) -> Floats:
     """Return scores as finite numbers of shape (n_problems, n_methods), with at least `min_problems` problems."""
     table = _read_table(scores, min_problems)
-    missing = np.isnan(table).any(axis=1)
-    if missing.any():
-        raise argument_error(
-            "scores",
-            "have a score of every method in every problem",
-            _Verbatim(f"NaN in problem {listed(np.flatnonzero(missing).tolist())}"),
-            "Drop these problems, scores[complete_problems(scores)], or fill in a score, such as the worst one.",
-        )
-    infinite = np.isinf(table).any(axis=1)
-    if infinite.any():
-        raise argument_error(
-            "scores",
-            "be finite",
-            _Verbatim(f"infinite values in problem {listed(np.flatnonzero(infinite).tolist())}"),
-            "Replace them with a finite score that is worse than all others, or drop these problems.",
-        )
+    fill_in = "Drop these problems, scores[complete_problems(scores)], or fill in a score, such as the worst one."
+    replace = "Replace them with a finite score that is worse than all others, or drop these problems."
+    for wrong, name, requirement, hint in (
+        (np.isnan(table), "NaN", "have a score of every method in every problem", fill_in),
+        (np.isinf(table), "infinite values", "be finite", replace),
+    ):
+        if wrong.any():
+            problems = listed(np.flatnonzero(wrong.any(axis=1)).tolist())
+            raise argument_error("scores", requirement, _Verbatim(f"{name} in problem {problems}"), hint)
     return table
 
 
@@ -99,20 +92,15 @@ def _as_float(value: Any, name: str, requirement: str) -> float:
 
 def _read_table(scores: npt.ArrayLike, min_problems: int) -> Floats:
     table = _as_floats(scores, "scores")
-    if table.ndim != 2:
-        raise argument_error(
-            "scores",
-            "be two-dimensional, (n_problems, n_methods)",
-            _Verbatim(f"shape {table.shape}"),
-            "Put a problem in each row and a method in each column.",
-        )
-    if table.shape[1] < 2:
-        raise argument_error(
-            "scores", "have at least 2 methods", _Verbatim(f"shape {table.shape}"), "Each column is a method."
-        )
-    if table.shape[0] < min_problems:
-        problems = f"at least {min_problems} problem{'s' if min_problems > 1 else ''}"
-        raise argument_error("scores", f"have {problems}", _Verbatim(f"shape {table.shape}"), "Each row is a problem.")
+    problems = f"at least {min_problems} problem{'s' if min_problems > 1 else ''}"
+    orientation = "Put a problem in each row and a method in each column."
+    for holds, requirement, hint in (
+        (table.ndim == 2, "be two-dimensional, (n_problems, n_methods)", orientation),
+        (table.shape[1:] >= (2,), "have at least 2 methods", "Each column is a method."),
+        (table.shape >= (min_problems,), f"have {problems}", "Each row is a problem."),
+    ):
+        if not holds:
+            raise argument_error("scores", requirement, _Verbatim(f"shape {table.shape}"), hint)
     return table
 
 
