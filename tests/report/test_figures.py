@@ -10,7 +10,6 @@ from matplotlib.colors import to_hex, to_rgba_array
 from knotwork.report._aggregate import RankTable
 from knotwork.report._costs import _cost_picture, pareto_front, time_picture
 from knotwork.report._figures import (
-    SizeCurve,
     cd_pictures,
     draw_heatmap,
     draw_knot_trajectories,
@@ -23,13 +22,14 @@ from knotwork.report._points import RankPair, draw_agreement
 from knotwork.report._style import DARK, LIGHT, dark_svg, darken, method_colour, method_marker, svg_text
 from tests.report.cases import MAIN, luminance
 
-SIZES = np.array([7.0, 15.0, 30.0])
 PAIR = RankPair("size 7", ["Std", "PLE", "BS-Q"], np.array([3.0, 1.0, 2.0]), np.array([2.5, 1.5, 2.0]))
 
 
 def curves():
-    level = [SizeCurve("Std", np.array([]), np.array([0.5]), np.array([0.4]), np.array([0.6]))]
-    return level + [SizeCurve(m, SIZES, SIZES / 30, SIZES / 40, SIZES / 20) for m in ("PLE", "BS-U", "BS-Q", "IS-Q")]
+    methods = ("PLE", "BS-U", "BS-Q", "IS-Q")
+    rows = [(method, size, size / 30, size / 40, size / 20) for method in methods for size in (7.0, 15.0, 30.0)]
+    level = ("Std", np.nan, 0.5, 0.4, 0.6)
+    return pd.DataFrame([level, *rows], columns=["method", "size", "mean", "low", "high"])
 
 
 def times():

@@ -1,7 +1,6 @@
 """Figures of a report: drawn from arrays; and from records, with captions, descriptions and tooltips."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -46,7 +45,6 @@ from knotwork.report._style import (
 from knotwork.report._tables import MISSING, grid_name
 
 __all__ = [
-    "SizeCurve",
     "best_epoch",
     "cd_pictures",
     "draw_heatmap",
@@ -276,41 +274,38 @@ def score_picture(summary: pd.DataFrame) -> Picture | None:
     return drawing.picture("score_dots", caption, f"Scores by data set. {'; '.join(best)}.")
 
 
-@dataclass(frozen=True, eq=False)
-class SizeCurve:
-    """Quality of a method by size, with a band from `low` to `high`.
-
-    A method without sizes has an empty `sizes` and one value in the other arrays, and is drawn as a horizontal line.
-    """
-
-    method: str
-    sizes: Floats
-    mean: Floats
-    low: Floats
-    high: Floats
-
-
-def draw_size_curves(curves: Sequence[SizeCurve], *, ylabel: str, digits: int) -> Drawing:
+def draw_size_curves(curves: pd.DataFrame, *, ylabel: str, digits: int) -> Drawing:
     """Plot quality against size with bands, a panel per placement; PLE and horizontal lines are in every panel.
 
+    `curves` has the columns `method size mean low high`; a method without sizes has one row, and is a horizontal line.
     The curves of a method have the group id ``curve-INDEX``; tooltips have numbers with `digits` decimals.
     """
-    everywhere = [curve for curve in curves if _is_level(curve) or "-" not in curve.method]
-    panels: dict[str, list[SizeCurve]] = {}
-    for curve in curves:
-        if curve not in everywhere:
-            panels.setdefault(_knots(curve.method), []).append(curve)
+    by_method = {
+        method: curves[curves["method"] == method].sort_values("size") for method in in_order(curves["method"])
+    }
+    everywhere = [
+        method
+        for method, rows in by_method.items()
+        if method in _STYLES or rows["size"].isna().all() or "-" not in method
+    ]
+    panels: dict[str, list[str]] = {}
+    for method in by_method:
+        if method not in everywhere:
+            panels.setdefault(_knots(method), []).append(method)
     names = list(panels) or [""]
     figure, grid = new_panels(len(names), (0.6, 0.3), size=(3.1, 2.7), share="both", lines="y")
     drawing = Drawing(figure)
-    for i, curve in enumerate(curves):
-        shown = _listed([f"size {size:.0f}:" for size in curve.sizes], curve.mean.tolist()[: len(curve.sizes)], digits)
-        drawing.part(f"curve-{i}", f"{curve.method}: {shown or f'{curve.mean[0]:.{digits}f}'}", curve.method)
     for axes, name in zip(grid, names, strict=True):
         panel_title(axes, f"knots: {name}" if name else "")
-        for curve in [*everywhere, *panels.get(name, [])]:
-            _draw_curve(axes, curve, gid=f"curve-{curves.index(curve)}")
-    _legend(figure, [curve.method for curve in [*everywhere, *curves]])
+        for method in [*everywhere, *panels.get(name, [])]:
+            _draw_curve(axes, by_method[method], method=method, gid=f"curve-{list(by_method).index(method)}")
+    for i, (method, rows) in enumerate(by_method.items()):
+        means = [
+            f"{mean:.{digits}f}" if np.isnan(size) else f"size {size:.0f}: {mean:.{digits}f}"
+            for size, mean in zip(rows["size"], rows["mean"], strict=True)
+        ]
+        drawing.part(f"curve-{i}", f"{method}: {', '.join(means)}", method)
+    _legend(figure, [*everywhere, *by_method])
     name_axes(figure, "size", ylabel)
     return drawing
 
@@ -327,25 +322,19 @@ def _legend(figure: Figure, methods: Sequence[str]) -> None:
     add_legend(figure, handles, list(looks), loc="outside upper right", fontsize=8.5, ncols=len(handles))
 
 
-def _is_level(curve: SizeCurve) -> bool:
-    """Return whether a method is in every panel, because its size is not chosen."""
-    return curve.method in _STYLES or len(curve.sizes) == 0
-
-
 def _look(method: str) -> Style:
     """Return the colour and the style of a method's lines."""
     return {"color": method_colour(method, LIGHT), "linestyle": _STYLES.get(method, "-")}
 
 
-def _draw_curve(axes: Axes, curve: SizeCurve, *, gid: str) -> None:
-    look = _look(curve.method)
-    if len(curve.sizes) == 0:
-        axes.axhline(float(curve.mean[0]), linewidth=1.2, gid=gid, **look)
+def _draw_curve(axes: Axes, rows: pd.DataFrame, *, method: str, gid: str) -> None:
+    look, sizes, mean = _look(method), rows["size"].to_numpy(dtype=float), rows["mean"].to_numpy(dtype=float)
+    if np.isnan(sizes).all():
+        axes.axhline(mean[0], linewidth=1.2, gid=gid, **look)
         return
-    axes.fill_between(curve.sizes, curve.low, curve.high, color=look["color"], alpha=0.16, linewidth=0, gid=gid)
-    marker = method_marker(curve.method)
-    axes.plot(curve.sizes, curve.mean, linewidth=1.6, marker=marker, markersize=4, gid=gid, **look)
-    axes.set_xticks(curve.sizes if len(curve.sizes) <= 6 else curve.sizes[1::2])
+    axes.fill_between(sizes, rows["low"], rows["high"], color=look["color"], alpha=0.16, linewidth=0, gid=gid)
+    axes.plot(sizes, mean, linewidth=1.6, marker=method_marker(method), markersize=4, gid=gid, **look)
+    axes.set_xticks(sizes if len(sizes) <= 6 else sizes[1::2])
 
 
 def size_picture(tables: Sequence[RankTable]) -> Picture | None:
@@ -353,14 +342,12 @@ def size_picture(tables: Sequence[RankTable]) -> Picture | None:
     tables = [table for table in tables if table.has_tests and table.size is not None]
     if len(tables) < 2:
         return None
-    curves = []
-    for method in in_order([method for table in tables for method in table.methods]):
-        places = [(table, table.methods.index(method)) for table in tables if method in table.methods]
-        sizes = np.array([float(table.size or 0) for table, _ in places])
-        mean, low, high = np.array(
-            [[values[i] for values in (table.ranks, table.intervals.low, table.intervals.high)] for table, i in places]
-        ).T
-        curves.append(SizeCurve(method, sizes, mean, low, high))
+    rows = [
+        (method, table.size, *values)
+        for table in tables
+        for method, *values in zip(table.methods, table.ranks, table.intervals.low, table.intervals.high, strict=True)
+    ]
+    curves = pd.DataFrame(rows, columns=["method", "size", "mean", "low", "high"])
     drawing, task = draw_size_curves(curves, ylabel="average rank (lower is better)", digits=2), tables[0].task
     return drawing.picture(
         f"sizes_{task}",
@@ -373,13 +360,10 @@ def size_picture(tables: Sequence[RankTable]) -> Picture | None:
 def grid_picture(summary: pd.DataFrame, dataset: str, *, network: str) -> Picture | None:
     """Return the scores of one data set and network by size, with bands of one standard deviation."""
     part = summary[(summary["dataset"] == dataset) & (summary["network"] == network) & summary["complete"]]
-    curves = []
-    for method in in_order(part["method"].unique()):
-        rows = part[part["method"] == method].sort_values("size")
-        mean, sd = rows["mean"].to_numpy(), rows["sd"].fillna(0).to_numpy()
-        curves.append(SizeCurve(method, rows["size"].dropna().to_numpy(), mean, mean - sd, mean + sd))
-    if not any(len(curve.sizes) > 1 for curve in curves):
+    if not part.groupby("method")["size"].nunique().max() > 1:
         return None
+    sd = part["sd"].fillna(0)
+    curves = part.assign(low=part["mean"] - sd, high=part["mean"] + sd)
     metric = SCORES[str(part["task"].iloc[0])]
     best = part.sort_values("mean", ascending=metric.lower_is_better).iloc[0]
     size = "" if np.isnan(best["size"]) else f" at size {best['size']:.0f}"
