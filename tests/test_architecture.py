@@ -22,13 +22,11 @@ SOURCE = Path(knotwork.__file__).parent
 ROOT = Path(__file__).parents[1]
 LAYERS = [
     "errors",
-    "_cores",
     "_checks",
     "_equals",
     "_files",
     "_model_files",
     "_tables",
-    "_numba",
     "_loops",
     "basis",
     "_pictures",

@@ -1,11 +1,10 @@
-"""The compiled formulas that encoders, additive models and layers share equal the definitions in numpy."""
+"""Compiled formulas equal the definitions in numpy; the cores that a process may use."""
 
 import numpy as np
 import pytest
 
-from knotwork import basis
-from knotwork._loops import MOST_COUNTED, add_bends, fill_bumps, fill_cubes, fill_splines, find_intervals
-from knotwork._numba import compiled
+from knotwork import _loops, basis
+from knotwork._loops import MOST_COUNTED, add_bends, compiled, fill_bumps, fill_cubes, fill_splines, find_intervals
 from knotwork.basis._bspline import extended, local_bsplines
 
 RANDOM = np.random.default_rng(0)
@@ -86,3 +85,43 @@ def test_bends_are_added():
     row = np.empty(7)
     bends_at(left, right, 0.25, -3.0, row)
     np.testing.assert_allclose(row, 0.25 * left - 3.0 * right, rtol=1e-14)
+
+
+V1, V2 = "5:memory:/a\n4:cpu,cpuacct:/a/b\n1:name=systemd:/a\n", "0::/a/b\n"
+
+
+@pytest.mark.parametrize(
+    ("groups", "files", "cores"),
+    [
+        (V2, {"a/b/cpu.max": "200000 100000"}, 2),
+        (V2, {"a/b/cpu.max": "150000 100000"}, 1),
+        (V2, {"a/b/cpu.max": "50000 100000"}, 1),
+        (V2, {"a/b/cpu.max": "max 100000", "a/cpu.max": "300000 100000"}, 3),
+        (V2, {"cpu.max": "200000 100000"}, 2),
+        (V2, {"a/b/cpu.max": "max 100000"}, _loops.NO_LIMIT),
+        (V1, {"cpu,cpuacct/a/b/cpu.cfs_quota_us": "300000\n", "cpu,cpuacct/a/b/cpu.cfs_period_us": "100000\n"}, 3),
+        (
+            V1,
+            {"cpu,cpuacct/a/b/cpu.cfs_quota_us": "-1\n", "cpu,cpuacct/a/b/cpu.cfs_period_us": "1\n"},
+            _loops.NO_LIMIT,
+        ),
+        (V1, {"memory/a/cpu.cfs_quota_us": "1\n", "memory/a/cpu.cfs_period_us": "1\n"}, _loops.NO_LIMIT),
+        (None, {"cpu.max": "100000 100000"}, _loops.NO_LIMIT),
+    ],
+)
+def test_quota_of_control_groups(tmp_path, groups, files, cores):
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    if groups is not None:
+        (tmp_path / "groups").write_text(groups)
+    assert _loops.cores_of_quota(tmp_path, tmp_path / "groups") == cores
+
+
+def test_usable_cores_obey_affinity_quota_and_a_given_number(monkeypatch):
+    monkeypatch.setattr(_loops.os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
+    monkeypatch.setattr(_loops, "cores_of_quota", lambda: 4)
+    assert _loops.usable_cores(16) == 4
+    assert _loops.usable_cores(3) == 3
+    monkeypatch.setattr(_loops.os, "sched_getaffinity", lambda _: {1}, raising=False)
+    assert _loops.usable_cores(16) == 1

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knotwork import basis
-from knotwork._loops import MOST_COUNTED
-from knotwork._numba import Compiled, _with_safe_cache, compiled
+from knotwork._loops import MOST_COUNTED, Compiled, _with_safe_cache, compiled
 from knotwork.basis import _compiled
 from knotwork.basis._compiled import (
     COLUMNS_PER_CALL,

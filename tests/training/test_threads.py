@@ -15,7 +15,7 @@ from joblib.externals.loky import get_reusable_executor
 from sklearn.model_selection import cross_validate
 
 import knotwork as kw
-from knotwork._cores import usable_cores
+from knotwork._loops import usable_cores
 from knotwork.encoders._base import count_threads
 from knotwork.training import _threads as threads
 from knotwork.training._engine import train

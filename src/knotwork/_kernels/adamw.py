@@ -12,7 +12,7 @@ from torch import Tensor
 from knotwork._checks import argument_error
 from knotwork._kernels import dispatch
 from knotwork._kernels.dispatch import as_array, in_ranges
-from knotwork._numba import compiled
+from knotwork._loops import compiled
 
 __all__ = ["AdamW", "AdamWConstants", "Factors", "log_betas", "update_formula"]
 

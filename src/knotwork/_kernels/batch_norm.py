@@ -12,7 +12,7 @@ from knotwork._checks import argument_error
 from knotwork._kernels.dispatch import Operation, Path, as_array, over_chunks
 from knotwork._kernels.dropout import ZERO, Noise, as_bits, check_rate, compiled_keys, dropout, keep, keep_threshold
 from knotwork._kernels.fixed_order import has_fixed_order
-from knotwork._numba import compiled
+from knotwork._loops import compiled
 
 __all__ = ["BatchNormSettings", "batch_norm", "batch_norm_eval", "batch_norm_formula"]
 

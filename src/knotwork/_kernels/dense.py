@@ -17,8 +17,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from knotwork._kernels.dispatch import Operation, Packing, Path, as_array, in_threads, is_transformed, over_chunks
 from knotwork._kernels.encoding import TYPES, Knots, StackPart
 from knotwork._kernels.encoding_cpu import ROWS_PER_CHUNK, clip, interval_of
-from knotwork._loops import LANES, add_bends, fill_bumps, fill_cubes
-from knotwork._numba import compiled, half_to
+from knotwork._loops import LANES, add_bends, compiled, fill_bumps, fill_cubes, half_to
 from knotwork.basis import TRAITS, Functions
 
 __all__ = ["bends_formula", "bump_widths", "dense_formula", "dense_rows", "table_formula"]

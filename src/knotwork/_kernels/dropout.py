@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from knotwork._checks import argument_error, check_choice
 from knotwork._kernels.dispatch import Operation, Path, as_array, in_ranges
-from knotwork._numba import compiled
+from knotwork._loops import compiled
 
 __all__ = [
     "ACTIVATIONS",

@@ -19,7 +19,7 @@ from torch import Tensor
 from knotwork._kernels.dispatch import Operation, Packing, Path, as_array, in_threads, over_chunks
 from knotwork._kernels.encoding import TYPES, Knots, StackPart, encode
 from knotwork._kernels.encoding_cpu import ROWS_PER_CHUNK, clip, interval_of, make_scratch, run_backwards, window_at
-from knotwork._numba import compiled
+from knotwork._loops import compiled
 from knotwork.basis import Functions
 
 __all__ = ["encode_linear", "encoded_linear_formula", "has_fused"]

@@ -8,8 +8,7 @@ from torch import Tensor
 
 from knotwork._kernels.dispatch import as_array, in_ranges, over_chunks
 from knotwork._kernels.encoding import NORM_EPSILON, Loops, path_of
-from knotwork._loops import fill_splines, find_intervals
-from knotwork._numba import compiled
+from knotwork._loops import compiled, fill_splines, find_intervals
 from knotwork.basis import Functions
 
 __all__ = ["ENCODING", "LOOPS", "ROWS_PER_CHUNK", "clip", "interval_of", "make_scratch", "run_backwards", "window_at"]

@@ -12,7 +12,7 @@ from joblib import Parallel, delayed
 from sklearn.model_selection import KFold, StratifiedKFold, train_test_split
 
 from knotwork._checks import argument_error, check_choice
-from knotwork._cores import usable_cores
+from knotwork._loops import usable_cores
 from knotwork._preparation.columns import known_codes
 from knotwork.basis import FittedColumn, FloatArray
 from knotwork.encoders import Encoder, Encoding, SplineEncoder, rank_pairs

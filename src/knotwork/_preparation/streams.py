@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from knotwork._checks import argument_error, listed, suggestion, type_error
-from knotwork._cores import usable_cores
+from knotwork._loops import usable_cores
 from knotwork._preparation.cells import MOMENTS, Cells, Label
 from knotwork._preparation.columns import Columns, Whole, column_label, open_columns
 from knotwork._preparation.learning import Misfits, warn_misfits

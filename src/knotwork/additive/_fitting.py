@@ -29,7 +29,7 @@ from scipy.optimize import nnls
 from scipy.special import expit, softmax
 
 from knotwork._equals import EQUAL
-from knotwork._numba import compiled
+from knotwork._loops import compiled
 from knotwork._preparation.columns import CodedTable
 from knotwork.additive._terms import Curve, Local, Term, Ties
 from knotwork.basis import FloatArray

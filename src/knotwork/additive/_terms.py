@@ -19,8 +19,7 @@ import numpy.typing as npt
 from scipy.linalg import block_diag, eigh, null_space
 
 from knotwork._equals import by_size
-from knotwork._loops import fill_splines, find_intervals
-from knotwork._numba import compiled
+from knotwork._loops import compiled, fill_splines, find_intervals
 from knotwork._preparation.columns import CodedTable
 from knotwork.basis import BSpline, FloatArray, binary_unit
 from knotwork.knots import Column, QuantilePlacement

@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from knotwork._loops import LANES, add_bends, fill_bumps, fill_cubes, find_intervals
-from knotwork._numba import compiled
+from knotwork._loops import LANES, add_bends, compiled, fill_bumps, fill_cubes, find_intervals
 from knotwork.basis._base import MOST_TURNS
 from knotwork.basis._families import Functions
 from knotwork.basis._fitted import SHAPES, CompiledTable, Formula

@@ -7,7 +7,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from knotwork._checks import argument_error
-from knotwork._numba import compiled
+from knotwork._loops import compiled
 
 __all__ = ["row_product"]
 

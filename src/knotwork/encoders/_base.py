@@ -18,7 +18,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from knotwork._checks import argument_error, check_bool, check_choice, listed, shown, suggestion, type_error, warn_user
-from knotwork._cores import usable_cores
+from knotwork._loops import usable_cores
 from knotwork._pictures import (
     ColumnPicture,
     Histogram,

@@ -13,7 +13,7 @@ from scipy.special import softmax
 
 from knotwork._checks import argument_error, check_int, listed, suggestion
 from knotwork._equals import by_size, whole
-from knotwork._numba import compiled
+from knotwork._loops import compiled
 from knotwork._tables import as_frame, check_weights, frame_names, read_numbers
 from knotwork.basis import FloatArray
 from knotwork.encoders._transformers import SplineEncoder

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from sklearn.utils.validation import column_or_1d
 
 from knotwork._checks import argument_error, check_choice
-from knotwork._numba import compiled
+from knotwork._loops import compiled
 from knotwork._tables import missing_mask
 from knotwork.basis import FloatArray, into_period
 from knotwork.errors import ArgumentError

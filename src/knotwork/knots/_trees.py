@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from knotwork._equals import EQUAL
-from knotwork._numba import compiled
+from knotwork._loops import compiled
 from knotwork.basis import FloatArray
 from knotwork.knots._columns import Column, Target
 

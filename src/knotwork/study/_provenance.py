@@ -19,7 +19,7 @@ import torch
 
 import knotwork
 from knotwork._checks import argument_error, listed
-from knotwork._cores import usable_cores
+from knotwork._loops import usable_cores
 from knotwork.nn import Backbone
 from knotwork.study._folder import process_home
 from knotwork.training import TrainingConfig

@@ -23,7 +23,7 @@ from typing import Any, TypeVar, final
 
 import torch
 
-from knotwork._cores import usable_cores
+from knotwork._loops import usable_cores
 from knotwork.errors import ForkedProcessError
 
 __all__ = ["StepThreads", "cpu_threads", "run_in_threads", "side_by_side"]
