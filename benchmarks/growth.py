@@ -173,9 +173,9 @@ def training_epoch(shape: Shape, device: torch.device) -> float:
     values, n_epochs = numbers(shape).astype(np.float64), 5 if device.type == "cuda" else 3
     target = values[:, 0] + np.random.default_rng(1).normal(size=shape.rows)
     table = TrainingTable(values, np.zeros((shape.rows, 0), dtype=np.int64), target, "regression")
-    blocks = kw.SplineEncoder(size=shape.size, n_jobs=1).fit(values[:10_000]).fitted_
+    encodings = kw.SplineEncoder(size=shape.size, n_jobs=1).fit(values[:10_000]).fitted_
     rows = np.arange(shape.rows)
-    members = [Member(rows[64:], rows[:64], blocks, learnable=True, seed=seed) for seed in range(shape.members)]
+    members = [Member(rows[64:], rows[:64], encodings, learnable=True, seed=seed) for seed in range(shape.members)]
     batch = 8192 if shape.members == 1 and device.type == "cuda" else 512
     config = replace(TrainingConfig.paper(), max_epochs=n_epochs, patience=n_epochs, knot_warmup=0, batch_size=batch)
     work = partial(train, table, members, BACKBONES["mlp"](), config, device=device)

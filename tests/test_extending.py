@@ -156,7 +156,7 @@ def test_a_placement_with_other_settings_is_not_taken_from_the_cache(part, tmp_p
     fitted = []
     for unit in (1.0, 0.001, 1.0):
         PLACEMENTS["log"] = part.LogPlacement(unit)
-        fitted.append(fit_all(data, [wanted], folder=tmp_path)[wanted].blocks[0].basis.knots)
+        fitted.append(fit_all(data, [wanted], folder=tmp_path)[wanted].encodings[0].basis.knots)
     assert not np.allclose(fitted[0], fitted[1])
     np.testing.assert_array_equal(fitted[0], fitted[2])
     assert len(list(tmp_path.iterdir())) == 2

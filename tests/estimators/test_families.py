@@ -95,7 +95,7 @@ def test_members_do_not_depend_on_others_in_their_stack(learned):
         for seed, encoder in enumerate(encoders)
         for learnable in (False, True)
     ]
-    assert all(isinstance(block, FittedBasis) for member in members for block in member.blocks)
+    assert all(isinstance(encoding, FittedBasis) for member in members for encoding in member.encodings)
     backbone = kw.nn.MLPConfig(widths=(8,), dropout=0.0)
     together = train(table, members, backbone, SHORT, device="cpu")
     tests = [rows[:10]] * len(members)

@@ -166,7 +166,7 @@ def test_the_last_rows_validate(trained, kind, by):
 
 
 def knot_ends(calls, member):
-    return np.array([block.basis.domain for block in calls[0][1][member].blocks])
+    return np.array([encoding.basis.domain for encoding in calls[0][1][member].encodings])
 
 
 def test_encodings_do_not_know_later_rows(trained):

@@ -66,7 +66,7 @@ def stack(methods, *, learnable=False):
     X = np.random.default_rng(0).lognormal(size=(300, 2))
     members = [make_encoder(method, size=8).fit(X, X[:, 0]).fitted_ for method in methods]
     order = sorted(range(len(members)), key=lambda place: [kind_of(block, learnable) for block in members[place]])
-    return StackEncoding.from_blocks([members[place] for place in order], [learnable] * len(members))
+    return StackEncoding.from_encodings([members[place] for place in order], [learnable] * len(members))
 
 
 @pytest.mark.parametrize("order", [1, 2, 3])

@@ -49,7 +49,7 @@ def test_a_stack_of_all_methods_equals_their_encoders():
     order = sorted(range(len(encoders)), key=lambda place: str([type(b) for b in encoders[place].fitted_]))
     encoders = [encoders[place] for place in order]
     units = column_units(X)  # without them float32 does not tell the values of the third column apart
-    stack = StackEncoding.from_blocks([e.fitted_ for e in encoders], [False] * len(encoders), units=units)
+    stack = StackEncoding.from_encodings([e.fitted_ for e in encoders], [False] * len(encoders), units=units)
     take_frequencies(stack, encoders)
     out, penalty = stack(torch.from_numpy(in_units(X, units))[None].repeat(len(encoders), 1, 1))
     assert bool((penalty == 0).all())
@@ -64,7 +64,7 @@ def test_a_mapping_gives_every_feature_its_own_kind():
     mappings = {0: "BS-Q@9", 1: "Std", 2: "IS-CART@7"}, {0: "Periodic@5", 1: "Robust", 2: "Cosine@9"}
     for mapping, sizes in zip(mappings, ((9, 1, 7), (5, 1, 9)), strict=True):
         encoder = kw.make_encoder(mapping).fit(X, y)
-        stack = StackEncoding.from_blocks([encoder.fitted_] * 2, [False] * 2, units=column_units(X))
+        stack = StackEncoding.from_encodings([encoder.fitted_] * 2, [False] * 2, units=column_units(X))
         assert stack.layout.sizes == sizes
         take_frequencies(stack, [encoder] * 2)
         out, _ = stack(torch.from_numpy(in_units(X, column_units(X)))[None].repeat(2, 1, 1))
@@ -77,12 +77,12 @@ def test_frequencies_are_drawn_by_the_seed_of_a_member_whatever_the_others_are()
     periodic, cosine, wide = (
         fitted(name, X, y, size) for name, size in (("Periodic", 6), ("Cosine", 6), ("Cosine", 9))
     )
-    alone = StackEncoding.from_blocks([periodic.fitted_], [False])
+    alone = StackEncoding.from_encodings([periodic.fitted_], [False])
     alone.start(torch.tensor([5]))
     assert alone.frequencies.shape == (1, 3, 3)
     assert alone.phases is None
     assert 0.03 < float(alone.frequencies.detach().std()) < 0.3
-    together = StackEncoding.from_blocks([cosine.fitted_, wide.fitted_, periodic.fitted_], [False] * 3)
+    together = StackEncoding.from_encodings([cosine.fitted_, wide.fitted_, periodic.fitted_], [False] * 3)
     together.start(torch.tensor([4, 4, 5]))
     torch.testing.assert_close(together.frequencies[2, :, :3], alone.frequencies[0])
     torch.testing.assert_close(together.frequencies[1, :, :6], together.frequencies[0, :, :6])
@@ -96,7 +96,7 @@ def test_frequencies_are_drawn_by_the_seed_of_a_member_whatever_the_others_are()
 def test_values_besides_blocks_are_centred_and_bounded():
     X, y = table()
     encoder = kw.make_encoder({0: "PLE@3", 1: "Robust", 2: "Cosine@3"}).fit(X, y)
-    stack = StackEncoding.from_blocks([encoder.fitted_], [False], units=column_units(X))
+    stack = StackEncoding.from_encodings([encoder.fitted_], [False], units=column_units(X))
     far = np.concatenate([X, [[1e9, 1e30, -1e30], [-1e9, np.nan, np.nan]]])
     values = stack.raw(stack.scaled(torch.from_numpy(in_units(far, column_units(X)))[None]))[0].numpy()
     low, high = encoder.domain_[0]
@@ -108,7 +108,7 @@ def test_values_besides_blocks_are_centred_and_bounded():
 def test_gradients_reach_the_knots_of_members_that_learn_and_no_others():
     X, y = table()
     fixed, learned = fitted("BS-Q", X, y), fitted("BS-Grad-U", X, y)
-    stack = StackEncoding.from_blocks([fixed.fitted_, learned.fitted_], [False, True])
+    stack = StackEncoding.from_encodings([fixed.fitted_, learned.fitted_], [False, True])
     out, penalty = stack(torch.from_numpy(X.astype(np.float32))[None].repeat(2, 1, 1))
     assert penalty[0] == 0
     assert penalty[1] > 0
@@ -121,7 +121,7 @@ def test_members_that_leave_take_their_parts_along():
     X, y = table()
     methods = ["Std", "BS-Q", "BS-U", "PLE", "IS-Q"]
     encoders = [fitted(method, X, y) for method in methods]
-    stack = StackEncoding.from_blocks([encoder.fitted_ for encoder in encoders], [False] * 5)
+    stack = StackEncoding.from_encodings([encoder.fitted_ for encoder in encoders], [False] * 5)
     before, _ = stack(torch.from_numpy(X.astype(np.float32))[None].repeat(5, 1, 1))
     index = torch.tensor([2, 4])
     for name in ("breaks", "n_knots", "low", "scale", "learned"):
@@ -134,7 +134,7 @@ def test_members_that_leave_take_their_parts_along():
 def test_knots_come_back_in_the_units_of_the_input():
     X, y = table()
     encoder = fitted("BS-Q", X, y)
-    stack = StackEncoding.from_blocks([encoder.fitted_], [True])
+    stack = StackEncoding.from_encodings([encoder.fitted_], [True])
     knots = stack.interior_knots()[0].numpy()
     for feature, actual in enumerate(encoder.knots_):
         spread = np.ptp(X[~np.isnan(X[:, feature]), feature])

@@ -59,7 +59,7 @@ def test_columns_side_by_side_are_fitted_as_one_after_the_other(monkeypatch):
         monkeypatch.setattr(members, "usable_cores", lambda most, n_threads=n_threads: n_threads)
         results.append(fit_encodings(candidates, numbers, target, task="regression"))
     for alone, beside in zip(*results, strict=True):
-        for one, other in zip(alone.blocks, beside.blocks, strict=True):
+        for one, other in zip(alone.encodings, beside.encodings, strict=True):
             np.testing.assert_array_equal(*(block.encode(COLUMNS["usual"], "clip") for block in (one, other)))
 
 

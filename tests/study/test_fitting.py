@@ -34,7 +34,7 @@ def assert_same(first, second):
     assert first.keys() == second.keys()
     for key, fitted in first.items():
         assert isinstance(fitted, Fitted), fitted
-        for ours, theirs in zip(fitted.blocks, second[key].blocks, strict=True):
+        for ours, theirs in zip(fitted.encodings, second[key].encodings, strict=True):
             assert type(ours) is type(theirs)
             assert ours.size == theirs.size
             if hasattr(ours, "basis"):
@@ -44,16 +44,15 @@ def assert_same(first, second):
                 assert (ours.shift, ours.scale) == (theirs.shift, theirs.scale)
 
 
-def test_blocks_are_those_of_the_encoders(diabetes, tmp_path):
+def test_encodings_are_those_of_the_encoders(diabetes, tmp_path):
     data = diabetes
     fitted = fit_all(data, everything(sizes=(5, 12)), folder=tmp_path)
     rows = data.splits[0].train
     for wanted in everything(sizes=(5, 12)):
         options = {"task": data.table.task} if wanted.encoding.has_knots else {}
         encoder = wanted.encoding.encoder(**options).fit(data.table.numbers[rows], data.table.target[rows])
-        blocks = fitted[wanted].blocks
-        for block, knots in zip(blocks, encoder.knots_, strict=True):
-            np.testing.assert_array_equal(block.basis.knots if hasattr(block, "basis") else [], knots)
+        for encoding, knots in zip(fitted[wanted].encodings, encoder.knots_, strict=True):
+            np.testing.assert_array_equal(encoding.basis.knots if hasattr(encoding, "basis") else [], knots)
 
 
 def test_test_and_validation_rows_change_nothing_that_is_fitted(diabetes, tmp_path):
@@ -71,7 +70,7 @@ def test_test_and_validation_rows_change_nothing_that_is_fitted(diabetes, tmp_pa
     scales = []
     for each in (data, changed):
         table = PreparedTable.from_table(each.table, splits[:1]).table
-        member = Member(splits[0].train, splits[0].valid, before[Wanted(Encoding("BS-Q", 7), 0)].blocks)
+        member = Member(splits[0].train, splits[0].valid, before[Wanted(Encoding("BS-Q", 7), 0)].encodings)
         piece = train(table, [member], MLPConfig(widths=(4,)), TrainingConfig(max_epochs=1), device="cpu").pieces[0]
         scales.append((float(piece.shift[0]), float(piece.scale[0])))
     assert scales[0] == scales[1]

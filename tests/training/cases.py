@@ -44,8 +44,8 @@ MIXED = [
 def make_mixed(table):
     """Members of all kinds, and one with another method for every feature."""
     members = [make_member(table, method, seed=place, fold=place % 5) for place, method in enumerate(MIXED)]
-    blocks = [made.blocks[place] for place, made in enumerate(members[-len(members[0].blocks) :])]
-    return [*members, replace(members[0], blocks=blocks)]
+    encodings = [made.encodings[place] for place, made in enumerate(members[-len(members[0].encodings) :])]
+    return [*members, replace(members[0], encodings=encodings)]
 
 
 def make_member(table, method="BS-Q", size=7, seed=0, *, fold=0, n_valid=50, n_test=0, **settings):

@@ -143,7 +143,7 @@ def test_learned_knots_that_have_not_moved_equal_fixed_ones(name, family):
 def test_only_knots_that_are_far_enough_apart_are_settled():
     table = make_table()
     member = make_member(table, "BS-Q", size=9)
-    encodings = [StackEncoding.from_blocks([member.blocks], [learned]) for learned in (False, True)]
+    encodings = [StackEncoding.from_encodings([member.encodings], [learned]) for learned in (False, True)]
     for encoding in encodings:
         encoding.breaks[0, 0, 2] = encoding.breaks[0, 0, 1] + 1e-5
         encoding.breaks[0, 1, 1:-1] += 1e-8 * torch.arange(5)

@@ -41,7 +41,7 @@ def test_paths_begin_at_the_fitted_knots_and_pass_through_the_best():
             continue
         lengths.add(len(path))
         assert len(path) == history.epochs + 1
-        start = np.stack([block.basis.knots for block in member.blocks])
+        start = np.stack([encoding.basis.knots for encoding in member.encodings])
         np.testing.assert_allclose(path[0], start, rtol=1e-5)
         for still in path[1 : WARMUP + 1]:
             np.testing.assert_array_equal(still, path[0])
@@ -63,10 +63,10 @@ def test_nothing_is_kept_unless_asked_for_and_training_is_the_same():
 def test_features_with_fewer_knots_are_padded():
     table = make_table()
     wide, narrow = (make_member(table, "BS-Grad-U", size) for size in (9, 6))
-    mixed = type(wide)(wide.train, wide.valid, [*wide.blocks[:-1], narrow.blocks[-1]], learnable=True)
+    mixed = type(wide)(wide.train, wide.valid, [*wide.encodings[:-1], narrow.encodings[-1]], learnable=True)
     path = train(table, [mixed], NETWORK, CONFIG, device="cpu", keep_knots=True).knot_paths[0]
-    assert path.shape[1:] == (len(wide.blocks), 5)
-    np.testing.assert_array_equal(np.isnan(path[0]).sum(axis=1), [0] * (len(wide.blocks) - 1) + [3])
+    assert path.shape[1:] == (len(wide.encodings), 5)
+    np.testing.assert_array_equal(np.isnan(path[0]).sum(axis=1), [0] * (len(wide.encodings) - 1) + [3])
 
 
 def test_kept_members_predict_as_before():

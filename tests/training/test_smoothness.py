@@ -11,7 +11,7 @@ from knotwork.nn._smoothness import difference_penalty, differences
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import plan_stacks, train
 from knotwork.training._members import TrainingTable, complete
-from knotwork.training._network import block_weights
+from knotwork.training._network import feature_weights
 from tests.training.cases import make_member, make_stack, make_table
 
 ADDITIVE = MLPConfig(widths=(), dropout=0.0)
@@ -87,7 +87,7 @@ def test_a_step_adds_the_gradient_of_the_definition(backbone, method):
     config = TrainingConfig(smoothness=strengths)
     smooth = make_stack(table, [member], backbone, config)
     plain = make_stack(table, [member], backbone, replace(config, smoothness=0.0))
-    encoding, weights = smooth.network.encoding, block_weights(smooth.network, backbone)
+    encoding, weights = smooth.network.encoding, feature_weights(smooth.network, backbone)
     [part] = encoding.layout.parts
     breaks = encoding.spacings()[0].detach()
     rows = differences(breaks, encoding.n_knots, kind=part.kind, degree=part.degree, order=2).float()

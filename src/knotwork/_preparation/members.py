@@ -166,7 +166,7 @@ class Fitted:
 
     Parameters
     ----------
-    blocks : list of FittedColumn
+    encodings : list of FittedColumn
         One for each column.
     seconds : float
         Seconds that fitting took, trees that other encodings share included.
@@ -178,7 +178,7 @@ class Fitted:
         Pairs of columns, if training rows have decided which interact.
     """
 
-    blocks: list[FittedColumn]
+    encodings: list[FittedColumn]
     seconds: float
     versions: dict[str, str] = field(default_factory=dict)
     chosen: tuple[str, ...] = ()
@@ -264,7 +264,7 @@ class PreparedTable:
         )
 
     def fit_folds(self, candidates: Sequence[Sequence[Encoding]]) -> list[list[list[FittedColumn]]]:
-        """Return the blocks of every candidate in every fold.
+        """Return the fitted columns of every candidate in every fold.
 
         Where the folds divide all rows of the table, encodings that need no target are fitted once, on all rows. Others
         are fitted on the training rows of each fold, so that they do not know the target of its validation rows, nor,
@@ -278,7 +278,7 @@ class PreparedTable:
         fitted_once = iter(self.fit(once, everything) if once else [])
         fitted = [iter(self.fit(others, split)) for split in self.splits] if others else []
         return [
-            [next(fold).blocks for fold in fitted] if in_folds else [next(fitted_once).blocks] * len(self.splits)
+            [next(fold).encodings for fold in fitted] if in_folds else [next(fitted_once).encodings] * len(self.splits)
             for in_folds in by_fold
         ]
 
@@ -311,17 +311,17 @@ class PreparedTable:
         return trains and np.array_equal(np.sort(held), np.arange(n_rows))
 
     def member(
-        self, candidate: Sequence[Encoding], split: Split, blocks: Sequence[FittedColumn], *, seed: int | None = None
+        self, candidate: Sequence[Encoding], split: Split, encodings: Sequence[FittedColumn], *, seed: int | None = None
     ) -> Member:
         """Return the network of a candidate on a fold; by default with the random seed of the fold."""
         learnable = any(encoding.learnable for encoding in candidate)
         return Member(
             split.train,
             split.valid,
-            blocks,
+            encodings,
             learnable,
             split.seed if seed is None else int(seed),
-            embedding=candidate[0].embedding if len(blocks) else None,
+            embedding=candidate[0].embedding if len(encodings) else None,
             learned_missing=self.missing == "learned" and bool(self.indicated),
         )
 
@@ -405,9 +405,9 @@ def fit_encodings(
 
 
 def joined(parts: Iterable[tuple[FittedColumn, float]]) -> Fitted:
-    """Put the blocks of columns, each with the seconds that it took, together."""
+    """Put fitted columns, each with the seconds that it took, together."""
     parts = list(parts)
-    return Fitted([block for block, _ in parts], sum(seconds for _, seconds in parts))
+    return Fitted([column for column, _ in parts], sum(seconds for _, seconds in parts))
 
 
 Results: TypeAlias = dict[Encoding, tuple[FittedColumn, float] | Exception]
@@ -458,8 +458,8 @@ def _fit_forms(
             before = shared.seconds if shared is not None and shared.grown is not None else 0.0
             on_range = encoding.has_knots and not encoding.kind.is_cyclic  # a cycle has no ends to move values to
             plain, usual = forms[2:] if encoding.kind.supervised else forms[:2]
-            block = encoder.fit_column(usual if on_range else plain, goal, seed=seed)
-            out[encoding] = block, time.perf_counter() - started + before
+            fitted = encoder.fit_column(usual if on_range else plain, goal, seed=seed)
+            out[encoding] = fitted, time.perf_counter() - started + before
         except Exception as error:  # a study records it, a fit raises it
             out[encoding] = error
     return out

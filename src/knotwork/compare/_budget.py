@@ -132,7 +132,7 @@ def measure_speed(
     n_rows = int(np.clip(most / n_members, 2 * BATCH, ROWS_TRAINED))
     small = replace(split, train=split.train[:n_rows], valid=split.valid[: n_rows // 10])
     encodings = [groups[largest][place % len(groups[largest])] for place in range(n_members)]
-    members = [prepared.member(columns[encoding], small, fitted[encoding].blocks) for encoding in encodings]
+    members = [prepared.member(columns[encoding], small, fitted[encoding].encodings) for encoding in encodings]
     fixed, per_row, build = _step_times(prepared, members, backbone, device)
     ratio = {size: products[size] / products[largest] for size in groups}
     # Part of the fixed time is that of the optimiser, which grows with the weights, as products do.

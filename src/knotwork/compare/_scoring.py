@@ -173,7 +173,7 @@ def _members(prepared: PreparedTable, group: Sequence[Encoding]) -> tuple[list[M
     columns = [(encoding,) * prepared.table.numbers.shape[1] for encoding in group]
     fitted = list(zip(*(prepared.fit(columns, split) for split in prepared.splits), strict=True))
     members = [
-        prepared.member(encodings, split, fit.blocks)
+        prepared.member(encodings, split, fit.encodings)
         for encodings, fits in zip(columns, fitted, strict=True)
         for split, fit in zip(prepared.splits, fits, strict=True)
     ]

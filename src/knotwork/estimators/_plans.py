@@ -338,20 +338,18 @@ def plan_members(prepared: PreparedTable, plan: FitPlan, seeds: npt.NDArray[np.i
 
     All recipes have the same random seeds, so that chance does not favour one of them.
     """
-    blocks = prepared.fit_folds([recipe.encodings for recipe in plan.recipes])
+    fitted = prepared.fit_folds([recipe.encodings for recipe in plan.recipes])
     interactions = {each: prepared.fold_pairs(each) for each in {recipe.interactions for recipe in plan.recipes}}
     return [
         replace(
-            prepared.member(recipe.encodings, split, fold_blocks, seed=(seed + split.fold) % 2**31),
+            prepared.member(recipe.encodings, split, encodings, seed=(seed + split.fold) % 2**31),
             interactions=pairs,
             backbone=recipe.backbone,
             config=recipe.config,
         )
-        for recipe, recipe_blocks in zip(plan.recipes, blocks, strict=True)
+        for recipe, by_fold in zip(plan.recipes, fitted, strict=True)
         for seed in seeds.tolist()
-        for split, fold_blocks, pairs in zip(
-            prepared.splits, recipe_blocks, interactions[recipe.interactions], strict=True
-        )
+        for split, encodings, pairs in zip(prepared.splits, by_fold, interactions[recipe.interactions], strict=True)
     ]
 
 
@@ -391,7 +389,7 @@ def refit_members(
     for bag, fit in zip(bags, fitted, strict=True):
         by_epoch = sorted(trained.histories[bag : bag + n_folds], key=lambda history: history.best_epoch)
         config, rates = _rates(recipes[bag].config, by_epoch[(n_folds - 1) // 2], was_stopped=trained.interrupted)
-        member = prepared.member(recipes[bag].encodings, everything, fit.blocks, seed=members[bag].seed)
+        member = prepared.member(recipes[bag].encodings, everything, fit.encodings, seed=members[bag].seed)
         settings: dict[str, Any] = {
             "interactions": pairs[recipes[bag].interactions],
             "backbone": recipes[bag].backbone,

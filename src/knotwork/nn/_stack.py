@@ -53,14 +53,14 @@ class FunctionKind(NamedTuple):
     family: str = ""
 
 
-def kind_of(block: FittedColumn, learnable: bool) -> FunctionKind:
-    """Return the kind of the functions that encode a block."""
-    if isinstance(block, FittedAffine):
+def kind_of(encoding: FittedColumn, learnable: bool) -> FunctionKind:
+    """Return the kind of the functions that encode a column."""
+    if isinstance(encoding, FittedAffine):
         return FunctionKind(Functions.AFFINE, 0)
-    if isinstance(block, FittedPeriodic):
-        return FunctionKind(Functions.PERIODIC if block.phases is None else Functions.COSINE, block.size)
-    family = family_name(block.basis)
-    layout = Layout(family, block.basis.degree, normalised=learnable and FAMILIES[family].normalised)
+    if isinstance(encoding, FittedPeriodic):
+        return FunctionKind(Functions.PERIODIC if encoding.phases is None else Functions.COSINE, encoding.size)
+    family = family_name(encoding.basis)
+    layout = Layout(family, encoding.basis.degree, normalised=learnable and FAMILIES[family].normalised)
     return FunctionKind(layout.kind, layout.scheme, family if layout.kind == Functions.PLAIN else "")
 
 
@@ -69,7 +69,7 @@ class StackLayout:
     """Settings of a stack's encoding.
 
     `sizes` are the columns of each feature in the members with the most, `size` the columns of every feature in the
-    result, where shorter blocks are padded with zeros. `min_spacing` is a share of the feature's range.
+    result, where shorter encodings are padded with zeros. `min_spacing` is a share of the feature's range.
     """
 
     parts: tuple[StackPart, ...]
@@ -157,8 +157,8 @@ class StackEncoding(KnotEncoding):
         self.register_buffer("sigma", None if sigma is None else sigma.float(), persistent=False)
 
     @classmethod
-    def from_blocks(
-        cls, blocks: Sequence[Sequence[FittedColumn]], learnable: Sequence[bool], *,
+    def from_encodings(
+        cls, encodings: Sequence[Sequence[FittedColumn]], learnable: Sequence[bool], *,
         units: npt.NDArray[np.float64] | None = None, min_spacing: float = StackLayout.min_spacing,
         learned_missing: bool = False,
     ) -> Self:  # fmt: skip
@@ -166,7 +166,7 @@ class StackEncoding(KnotEncoding):
 
         Parameters
         ----------
-        blocks : sequence of sequence of FittedColumn
+        encodings : sequence of sequence of FittedColumn
             The fitted `encoder.fitted_` of every member, one for each feature.
         learnable : sequence of bool
             For every member, whether its knots are parameters.
@@ -177,9 +177,9 @@ class StackEncoding(KnotEncoding):
         learned_missing : bool, default=False
             Whether a missing value is a learned vector.
         """
-        n_members, n_features = len(blocks), len(blocks[0])
-        sizes = tuple(max(member[f].size for member in blocks) for f in range(n_features))
-        counts = [[_n_knots(block) for block in member] for member in blocks]
+        n_members, n_features = len(encodings), len(encodings[0])
+        sizes = tuple(max(member[f].size for member in encodings) for f in range(n_features))
+        counts = [[_n_knots(encoding) for encoding in member] for member in encodings]
         n_breaks = max(max(row, default=0) for row in counts) + 2
         most = max((max(row, default=0) for row, learns in zip(counts, learnable, strict=True) if learns), default=0)
         if min_spacing * (most + 1) >= 1.0:
@@ -188,15 +188,18 @@ class StackEncoding(KnotEncoding):
         breaks = torch.ones(n_members, n_features, n_breaks, dtype=torch.float64)
         breaks[..., 0] = 0.0
         ranges = np.zeros((2, n_members, n_features))
-        for m, member in enumerate(blocks):
-            for f, block in enumerate(member):
-                breaks[m, f, 1 : counts[m][f] + 1] = torch.from_numpy(_scaled(block))
-                ranges[:, m, f] = _range(block, *((0.0, 1.0) if units is None else units[:, f]))
+        for m, member in enumerate(encodings):
+            for f, encoding in enumerate(member):
+                breaks[m, f, 1 : counts[m][f] + 1] = torch.from_numpy(_scaled(encoding))
+                ranges[:, m, f] = _range(encoding, *((0.0, 1.0) if units is None else units[:, f]))
             breaks[m] = separated(breaks[m], counts[m])
-        smooth = torch.tensor([[_is_smooth(block) for block in member] for member in blocks], dtype=torch.bool)
-        sigma = [[block.sigma if isinstance(block, FittedPeriodic) else 0.0 for block in member] for member in blocks]
+        smooth = torch.tensor([[_is_smooth(encoding) for encoding in member] for member in encodings], dtype=torch.bool)
+        sigma = [
+            [encoding.sigma if isinstance(encoding, FittedPeriodic) else 0.0 for encoding in member]
+            for member in encodings
+        ]
         return cls(
-            StackLayout(tuple(_parts(blocks, learnable)), sizes, max(sizes, default=1), min_spacing),
+            StackLayout(tuple(_parts(encodings, learnable)), sizes, max(sizes, default=1), min_spacing),
             breaks=breaks,
             n_knots=torch.tensor(counts, dtype=torch.int32).reshape(n_members, n_features),
             low=torch.from_numpy(ranges[0]),
@@ -250,16 +253,16 @@ class StackEncoding(KnotEncoding):
         encoded = encode(values, self._knots(), parts, size=size, dtype=dtype)
         for part in waves:
             part.write(encoded.values, self._waves(part, values, dtype), axis=2)
-        blocks = self._with_learned_missing(values, encoded.values)
-        return blocks, self._no_penalty() if encoded.penalty is None else encoded.penalty
+        rows = self._with_learned_missing(values, encoded.values)
+        return rows, self._no_penalty() if encoded.penalty is None else encoded.penalty
 
     def missing_vectors(self) -> Tensor | None:
         """Return the vectors of missing values, of shape (n_members, n_features, size); None if none are learned."""
         return None if self.missing is None or self.own_columns is None else self.missing * self.own_columns
 
-    def _with_learned_missing(self, values: Tensor, blocks: Tensor) -> Tensor:
+    def _with_learned_missing(self, values: Tensor, encoded: Tensor) -> Tensor:
         vectors = self.missing_vectors()
-        return blocks if vectors is None else self._with_missing(values, blocks, vectors)
+        return encoded if vectors is None else self._with_missing(values, encoded, vectors)
 
     def _waves(self, part: StackPart, values: Tensor, dtype: torch.dtype) -> Tensor:
         """Return the cosines and sines of a part, padded with zeros."""
@@ -315,11 +318,11 @@ class StackEncoding(KnotEncoding):
         return self._in_units(self.spacings()[0].detach())
 
 
-def _parts(blocks: Sequence[Sequence[FittedColumn]], learnable: Sequence[bool]) -> list[StackPart]:
+def _parts(encodings: Sequence[Sequence[FittedColumn]], learnable: Sequence[bool]) -> list[StackPart]:
     """Return the parts of a stack in which members of the same kind are adjacent."""
     rows = [
-        (tuple(kind_of(block, learned) for block in member), learned)
-        for member, learned in zip(blocks, learnable, strict=True)
+        (tuple(kind_of(encoding, learned) for encoding in member), learned)
+        for member, learned in zip(encodings, learnable, strict=True)
     ]
     parts, stop = [], 0
     for (kinds, learned), run in groupby(rows):
@@ -351,28 +354,30 @@ def _marked(parts: Iterable[StackPart], shape: Sequence[int]) -> Tensor:
     return out
 
 
-def _is_smooth(block: FittedColumn) -> bool:
-    return isinstance(block, FittedPeriodic) or (isinstance(block, FittedAffine) and block.smooth)
+def _is_smooth(encoding: FittedColumn) -> bool:
+    return isinstance(encoding, FittedPeriodic) or (isinstance(encoding, FittedAffine) and encoding.smooth)
 
 
-def _n_knots(block: FittedColumn) -> int:
-    return len(block.basis.knots) if isinstance(block, FittedBasis) else 0
+def _n_knots(encoding: FittedColumn) -> int:
+    return len(encoding.basis.knots) if isinstance(encoding, FittedBasis) else 0
 
 
-def _scaled(block: FittedColumn) -> npt.NDArray[np.float64]:
-    return scaled_knots(block.basis.knots, block.basis.domain) if isinstance(block, FittedBasis) else np.empty(0)
+def _scaled(encoding: FittedColumn) -> npt.NDArray[np.float64]:
+    if isinstance(encoding, FittedBasis):
+        return scaled_knots(encoding.basis.knots, encoding.basis.domain)
+    return np.empty(0)
 
 
-def _range(block: FittedColumn, origin: float, unit: float) -> tuple[float, float]:
+def _range(encoding: FittedColumn, origin: float, unit: float) -> tuple[float, float]:
     """Return low and scale of a feature in the given units.
 
     Ranges that float32 cannot represent are shrunk towards the origin of the units, or widened if too small: all
     values of the table are equal at that resolution.
     """
-    if not isinstance(block, FittedBasis):
-        low, half = block.shift, 0.5 * block.scale / unit
+    if not isinstance(encoding, FittedBasis):
+        low, half = encoding.shift, 0.5 * encoding.scale / unit
     else:
-        low, high = block.basis.domain
+        low, high = encoding.basis.domain
         half = (0.5 * high - 0.5 * low) / unit  # halves, because high - low may overflow
     place = (0.5 * low - 0.5 * origin) / unit
     shrunk = min(LARGEST / max(half, abs(place), 1.0), 2.0)

@@ -209,8 +209,8 @@ def _pairs(table: TrainingTable, split: Split, pairs: int | str | None) -> tuple
 
 def _write(path: Path, fitted: Fitted) -> None:
     """Write an encoding."""
-    blocks = [fitted_to_json(column) for column in fitted.blocks]
-    content: dict[str, Any] = {"seconds": fitted.seconds, "versions": fitted.versions, "blocks": blocks}
+    encodings = [fitted_to_json(column) for column in fitted.encodings]
+    content: dict[str, Any] = {"seconds": fitted.seconds, "versions": fitted.versions, "blocks": encodings}
     write_json(path, content | {name: value for name in ("chosen", "pairs") if (value := getattr(fitted, name))})
 
 
@@ -220,8 +220,8 @@ def _read(path: Path, n_columns: int) -> Fitted | None:
     if content is None or len(content["blocks"]) != n_columns:
         return None
     try:
-        blocks = [fitted_from_json(block) for block in content["blocks"]]
+        encodings = [fitted_from_json(column) for column in content["blocks"]]
     except (ValueError, KeyError, TypeError, AttributeError):  # of another version
         return None
     pairs = tuple((first, second) for first, second in content.get("pairs", ()))
-    return Fitted(blocks, content["seconds"], content["versions"], tuple(content.get("chosen", ())), pairs)
+    return Fitted(encodings, content["seconds"], content["versions"], tuple(content.get("chosen", ())), pairs)

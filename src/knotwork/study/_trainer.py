@@ -111,7 +111,7 @@ class UnitTrainer:
         table, splits = prepared.table, {split.fold: split for split in prepared.splits}
         members = []
         for each in networks:
-            member = prepared.member([each.encoding], splits[each.fold], fitted[each].blocks, seed=each.seed)
+            member = prepared.member([each.encoding], splits[each.fold], fitted[each].encodings, seed=each.seed)
             members.append(self._varied(member, each.variant, fitted[each].pairs))
         config, device = self.plan.config, resolve_device(self.device)
         environment = environment_of(config, backbone, device)
@@ -218,14 +218,14 @@ class _LinearModel:
 
     def __init__(self, config: LinearConfig, table: TrainingTable, fitted: Fitted, train: npt.NDArray[np.intp]) -> None:
         self.table = table
-        self.blocks = compiled_table(tuple(fitted.blocks), extrapolation="clip", indicator=False)
+        self.columns = compiled_table(tuple(fitted.encodings), extrapolation="clip", indicator=False)
         self.model = Ridge(alpha=config.penalty)
         if table.task == "classification":
             self.model = LogisticRegression(C=1.0 / config.penalty, max_iter=2000)
         self.model.fit(self._inputs(table.numbers[train], table.codes[train]), table.target[train])
 
     def _inputs(self, numbers: FloatArray, codes: npt.NDArray[np.int64]) -> FloatArray:
-        encoded = encode_dense(np.ascontiguousarray(numbers), self.blocks, dtype=np.dtype(np.float64), n_threads=1)
+        encoded = encode_dense(np.ascontiguousarray(numbers), self.columns, dtype=np.dtype(np.float64), n_threads=1)
         return np.column_stack([encoded, codes.astype(np.float64)])
 
     def outputs(self, numbers: FloatArray, codes: npt.NDArray[np.int64]) -> FloatArray:

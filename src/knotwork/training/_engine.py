@@ -459,7 +459,7 @@ def plan_stacks(
     """Return the places of the members of each stack, in the order of their kinds.
 
     Members of one backbone, configuration, embedding, kind of missing values, shape of interactions and size form a
-    stack, because smaller blocks would be padded; those that are only scaled join the smallest others, unless each
+    stack, because smaller encodings would be padded; those that are only scaled join the smallest others, unless each
     value is a token or they must be reproducible. Configurations may differ in the strengths of the smoothness penalty.
     Networks to resume from (`start`) stay in their stacks.
     """
@@ -486,7 +486,7 @@ def _check_reproducible(member: Member, device: torch.device) -> None:
     backbone, config = member.settings
     if not config.reproducible or device.type == "cpu":
         return
-    kinds = {kind_of(block, member.learnable).kind for block in member.blocks}
+    kinds = {kind_of(encoding, member.learnable).kind for encoding in member.encodings}
     reason = None
     if device.type != "cuda" or not HAS_TRITON:
         reason = "on the CPU, or on a GPU with Triton"
@@ -501,7 +501,7 @@ def _check_reproducible(member: Member, device: torch.device) -> None:
 
 
 def _by_size(places: Sequence[int], members: Sequence[Member]) -> list[list[int]]:
-    """Return places by the size of blocks; members that are only scaled join the smallest others, if they may."""
+    """Return places by the size of encodings; members that are only scaled join the smallest others, if they may."""
     backbone, config = members[places[0]].settings
     by_size: dict[Any, list[int]] = {}
     for place in places:
@@ -541,7 +541,7 @@ def _meta_network(table: TrainingTable, size: int, backbone: Backbone) -> torch.
 
 
 def network_products(table: TrainingTable, size: int | None, embedding: Embedding | None, backbone: Backbone) -> int:
-    """Return the approximate number of multiplications per row of a network with blocks of a size, 1 if it is None."""
+    """Return the approximate number of multiplications per row of a network with encodings of `size`, by default 1."""
     size = size or 1
     if embedding is None:
         return backbone.products(_meta_network(table, size, backbone))

@@ -113,7 +113,7 @@ class Member:
     ----------
     train, valid : ndarray of int
         Rows of the table for training, and for early stopping; without validation rows training runs all epochs.
-    blocks : sequence of FittedColumn
+    encodings : sequence of FittedColumn
         The encoding of each numerical feature: `fitted_` of a fitted encoder.
     learnable : bool, default=False
         Whether its knots are learned.
@@ -122,7 +122,7 @@ class Member:
     learning_rate : float, optional
         Replaces that of the training configuration.
     embedding : Embedding, optional
-        A learned map of each feature's block.
+        A learned map of each feature's encoded values.
     interactions : InteractionConfig, optional
         Learned functions of pairs of features, which are given by their places.
     backbone : Backbone, optional
@@ -137,7 +137,7 @@ class Member:
 
     train: npt.NDArray[np.int64]
     valid: npt.NDArray[np.int64]
-    blocks: Sequence[FittedColumn]
+    encodings: Sequence[FittedColumn]
     learnable: bool = False
     seed: int = 0
     learning_rate: float | None = None
@@ -165,13 +165,13 @@ class Member:
 
     @property
     def size(self) -> int:
-        """Columns of its widest block."""
-        return max((block.size for block in self.blocks), default=1)
+        """Columns of its widest encoding."""
+        return max((encoding.size for encoding in self.encodings), default=1)
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Columns of each block."""
-        return tuple(block.size for block in self.blocks)
+        """Columns of each encoding."""
+        return tuple(encoding.size for encoding in self.encodings)
 
     @property
     def n_columns(self) -> int:
@@ -181,7 +181,7 @@ class Member:
     @property
     def kinds(self) -> tuple[Any, ...]:
         """Kinds of its functions; members of the same kinds are encoded in one pass."""
-        return (*(kind_of(block, self.learnable) for block in self.blocks), self.learnable)
+        return (*(kind_of(encoding, self.learnable) for encoding in self.encodings), self.learnable)
 
 
 def complete(members: Sequence[Member], backbone: Backbone, config: TrainingConfig) -> list[Member]:

@@ -37,7 +37,7 @@ from knotwork.training._members import Member, TrainingTable, column_units, comp
 from knotwork.training._threads import side_by_side
 
 __all__ = [
-    "CATEGORIES", "Network", "RateGroup", "block_weights", "build_network", "count_parameters", "matrices", "moved",
+    "CATEGORIES", "Network", "RateGroup", "feature_weights", "build_network", "count_parameters", "matrices", "moved",
     "predict_stack", "rate_groups", "running_statistics", "take_members", "weight_decays",
 ]  # fmt: skip
 
@@ -63,10 +63,10 @@ class Network(nn.Module):
     (``"code"``), minus one: the first code stands for missing and unseen categories. ``"mixed"`` is one-hot for
     features of up to `MOST_ONE_HOT` codes, see `one_hot_places`, and learned vectors for others.
 
-    Members whose blocks are smaller than the stack's have inputs that are always 0; their first layer has `fan_in`, the
-    number of the others. `task` says what several outputs are: logits, in ``"classification"``. An `embedding` maps the
-    block of each feature, and may add the scaled value in front of it. `interactions`, one of equal shape for each
-    member, add functions of pairs of features: further inputs, or a token for each pair.
+    Members whose encodings are smaller than the stack's have inputs that are always 0; their first layer has `fan_in`,
+    the number of the others. `task` says what several outputs are: logits, in ``"classification"``. An `embedding` maps
+    the encoded values of each feature, and may add the scaled value before them. `interactions`, one of equal shape for
+    each member, add functions of pairs of features: further inputs, or a token for each pair.
 
     A `reproducible` network rounds as each of its members does alone, see `TrainingConfig.reproducible`.
     """
@@ -106,7 +106,7 @@ class Network(nn.Module):
         self.backbone = built
 
     def _add_embeddings(self, embedding: Embedding | None, interactions: Sequence[InteractionConfig]) -> Sequence[int]:
-        """Add the maps of blocks and of pairs of them, and return the sizes of the blocks that the backbone takes."""
+        """Add the maps of features and of pairs, and return the sizes of the features that the backbone takes."""
         layout, n_members = self.encoding.layout, len(self.encoding.breaks)
         sizes: Sequence[int] = layout.sizes if self.has_tokens else [layout.size] * len(layout.sizes)
         self.embedding = embedding
@@ -149,15 +149,15 @@ class Network(nn.Module):
         if self.pair_embedding is not None and not seeds.is_meta:
             with torch.no_grad():
                 values = spread_values(self.encoding.spacings()[0], self.encoding.n_knots)
-                blocks, _ = self.encoding.encode_scaled(values, torch.float32)
-            self.pair_embedding.start_from(blocks, make_draw(seeds, PAIR_STREAM), fastest=self.waves)
+                encoded, _ = self.encoding.encode_scaled(values, torch.float32)
+            self.pair_embedding.start_from(encoded, make_draw(seeds, PAIR_STREAM), fastest=self.waves)
 
     @torch.no_grad()
     def start_from(self, numbers: Tensor, codes: Tensor, seeds: Tensor) -> None:
         """Set the initial parameters of a backbone with `Backbone.starts_from_rows` by rows, given as in `forward`."""
-        blocks, _ = self._blocks(numbers, self.backbone.first.weight.dtype)
+        encoded, _ = self._encoded(numbers, self.backbone.first.weight.dtype)
         draw = make_draw(seeds, START_STREAM)
-        self.backbone.start_from(self._with_categories(blocks, codes), draw)
+        self.backbone.start_from(self._with_categories(encoded, codes), draw)
 
     def forward(
         self, numbers: Tensor, codes: Tensor, *, counts: Tensor | None = None, noise: Noise | None = None
@@ -190,51 +190,51 @@ class Network(nn.Module):
         self, numbers: Tensor, codes: Tensor, counts: Tensor | None, noise: Noise | None
     ) -> tuple[Tensor, Tensor]:
         head = self.backbone.head if self.has_tokens else self.backbone.first
-        blocks, penalty = self._blocks(numbers, head.weight.dtype)
+        encoded, penalty = self._encoded(numbers, head.weight.dtype)
         if self.has_tokens:
-            outputs = self.backbone.forward_stack(blocks, codes if self.cardinalities else None, noise=noise)
+            outputs = self.backbone.forward_stack(encoded, codes if self.cardinalities else None, noise=noise)
         else:
-            hidden = self.backbone.enter(self._with_categories(blocks, codes))
+            hidden = self.backbone.enter(self._with_categories(encoded, codes))
             outputs = self.backbone.rest(hidden, counts=counts, noise=noise)
         if outputs.dim() > 3 and not self.training:
             outputs = mean_prediction(outputs, 1, logits=self.task == "classification")
         return outputs if outputs.dtype == torch.float64 else outputs.float(), penalty
 
-    def _blocks(self, numbers: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    def _encoded(self, numbers: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """Return the inputs from numerical features and penalties.
 
-        The inputs have the shape (n_members, batch, n_numerical, columns), for tokens with a block for each pair behind
-        them; otherwise, if there are pairs, (n_members, batch, n_inputs).
+        The inputs have the shape (n_members, batch, n_numerical, columns), for tokens with the functions of each
+        pair after them; otherwise, if there are pairs, (n_members, batch, n_inputs).
         """
         if self.embedding is None and self.pair_embedding is None:
-            blocks, penalty = self.encoding(numbers, dtype)
-            return blocks, penalty
+            encoded, penalty = self.encoding(numbers, dtype)
+            return encoded, penalty
         values = self.encoding.scaled(numbers)
-        blocks, penalty = self.encoding.encode_scaled(values, dtype)
-        pairs = None if self.pair_embedding is None else self.pair_embedding.forward_stack(blocks)
+        encoded, penalty = self.encoding.encode_scaled(values, dtype)
+        pairs = None if self.pair_embedding is None else self.pair_embedding.forward_stack(encoded)
         if self.feature_embedding is not None:
-            blocks = self.feature_embedding.forward_stack(blocks)
+            encoded = self.feature_embedding.forward_stack(encoded)
         if self.embedding is not None and self.embedding.raw:
-            blocks = torch.cat([self.encoding.raw(values)[..., None].to(blocks.dtype), blocks], dim=-1)
-        return blocks if pairs is None else self._with_pairs(blocks, pairs), penalty
+            encoded = torch.cat([self.encoding.raw(values)[..., None].to(encoded.dtype), encoded], dim=-1)
+        return encoded if pairs is None else self._with_pairs(encoded, pairs), penalty
 
-    def _with_pairs(self, blocks: Tensor, pairs: Tensor) -> Tensor:
-        """Return blocks and functions of pairs as inputs of the backbone."""
+    def _with_pairs(self, encoded: Tensor, pairs: Tensor) -> Tensor:
+        """Return encoded features and functions of pairs as inputs of the backbone."""
         if not self.has_tokens:
-            return torch.cat([blocks.flatten(-2), pairs.flatten(-2).to(blocks.dtype)], dim=-1)
+            return torch.cat([encoded.flatten(-2), pairs.flatten(-2).to(encoded.dtype)], dim=-1)
         padding = self.token_padding()
-        parts = [nn.functional.pad(values, (0, more)) for values, more in zip((blocks, pairs), padding, strict=True)]
-        return torch.cat([parts[0], parts[1].to(blocks.dtype)], dim=2)
+        parts = [nn.functional.pad(values, (0, more)) for values, more in zip((encoded, pairs), padding, strict=True)]
+        return torch.cat([parts[0], parts[1].to(encoded.dtype)], dim=2)
 
     def token_padding(self) -> tuple[int, int]:
-        """Return the columns of zeros with which blocks of features and of pairs become tokens of one size."""
+        """Return the columns of zeros with which features and pairs become tokens of one size."""
         assert self.pair_embedding is not None
         size, width = self.encoding.layout.size, self.pair_embedding.width
         size = size if self.embedding is None else self.embedding.columns(size)
         return max(width - size, 0), max(size - width, 0)
 
-    def _with_categories(self, blocks: Tensor, codes: Tensor) -> Tensor:
-        flat = blocks.flatten(2)
+    def _with_categories(self, encoded: Tensor, codes: Tensor) -> Tensor:
+        flat = encoded.flatten(2)
         if not self.cardinalities:
             return flat
         parts = [flat]
@@ -262,9 +262,9 @@ def build_network(
 ) -> Network:
     """Return the network of complete members in the order of their kinds without initial values, usually on the CPU."""
     backbone, config = members[0].settings
-    blocks, learnable = [member.blocks for member in members], [member.learnable for member in members]
+    encodings, learnable = [member.encodings for member in members], [member.learnable for member in members]
     settings: dict[str, Any] = {"min_spacing": config.knot_spacing, "learned_missing": members[0].learned_missing}
-    encoding = StackEncoding.from_blocks(blocks, learnable, units=units, **settings)
+    encoding = StackEncoding.from_encodings(encodings, learnable, units=units, **settings)
     fan_in = torch.tensor([float(member.n_columns) for member in members])
     interactions = [member.interactions for member in members if member.interactions is not None]
     with left_empty():
@@ -283,7 +283,7 @@ def build_network(
 
 
 def count_parameters(table: TrainingTable, member: Member, backbone: Backbone, *, categories: str = "embedding") -> int:
-    """Return the number of parameters of a member without the padding that its blocks may have in a stack."""
+    """Return the number of parameters of a member without the padding that its encodings may have in a stack."""
     units = column_units(table.numbers[:1])
     members = complete([member], backbone, TrainingConfig())
     network = build_network(table, members, units=units, categories=categories)
@@ -346,8 +346,8 @@ def matrices(network: Network) -> list[nn.Parameter]:
     ]
 
 
-def block_weights(network: Network, backbone: Backbone) -> Tensor | None:
-    """Return the weights of the linear maps that read each feature's block, (n_members, n_features, size, n_outputs).
+def feature_weights(network: Network, backbone: Backbone) -> Tensor | None:
+    """Return the weights of the linear map of each feature, of shape (n_members, n_features, size, n_outputs).
 
     They are those of the embedding, if any, otherwise those of the backbone's first layer; None without such a map.
     """

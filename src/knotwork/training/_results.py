@@ -121,17 +121,17 @@ def knot_paths(
     paths: list[FloatArray | None] = []
     for place, (member, n_epochs) in enumerate(zip(members, epochs, strict=True)):
         steps = [breaks[ids.index(place)] for ids, breaks in on_host if place in ids][: n_epochs + 1]
-        paths.append(_in_data_units(np.stack(steps), member.blocks) if steps and member.learnable else None)
+        paths.append(_in_data_units(np.stack(steps), member.encodings) if steps and member.learnable else None)
     return paths
 
 
-def _in_data_units(breaks: FloatArray, blocks: Sequence[FittedColumn]) -> FloatArray:
+def _in_data_units(breaks: FloatArray, encodings: Sequence[FittedColumn]) -> FloatArray:
     """Return the knots of scaled breaks of shape (n, n_features, K + 2) in the units of the data."""
-    counts = [len(block.basis.knots) if isinstance(block, FittedBasis) else 0 for block in blocks]
-    knots = np.full((len(breaks), len(blocks), max(counts, default=0)), np.nan)
-    for feature, (block, count) in enumerate(zip(blocks, counts, strict=True)):
-        if isinstance(block, FittedBasis):
-            low, high = block.basis.domain
+    counts = [len(encoding.basis.knots) if isinstance(encoding, FittedBasis) else 0 for encoding in encodings]
+    knots = np.full((len(breaks), len(encodings), max(counts, default=0)), np.nan)
+    for feature, (encoding, count) in enumerate(zip(encodings, counts, strict=True)):
+        if isinstance(encoding, FittedBasis):
+            low, high = encoding.basis.domain
             knots[:, feature, :count] = low + (high - low) * breaks[:, feature, 1 : count + 1]
     return knots
 

@@ -25,7 +25,7 @@ from knotwork.training._members import DeviceTable, Member, padded, planned_rate
 from knotwork.training._network import (
     Network,
     RateGroup,
-    block_weights,
+    feature_weights,
     matrices,
     rate_groups,
     running_statistics,
@@ -322,7 +322,7 @@ class TrainingStack:
         """Return the gradients of the losses, of the spacing penalty and of the smoothness penalty together."""
         summands = [losses, penalty] if penalty.requires_grad else [losses]  # the gradient of their weighted sum
         weights = self.loss_weights[: len(summands)]
-        penalised = None if self.bands is None else block_weights(self.network, self.job.backbone)
+        penalised = None if self.bands is None else feature_weights(self.network, self.job.backbone)
         if self.bands is not None and penalised is not None:
             summands.append(penalised)
             weights.append(penalty_gradient(penalised.detach(), self.bands))
@@ -442,9 +442,9 @@ def steps_are_large(job: StackJob, network: Network) -> bool:
 
 def _strengths(job: StackJob, members: Sequence[Member], network: Network) -> Tensor | None:
     """Return the strengths of the smoothness penalty, of shape (n_members, n_features); None if none is above 0."""
-    shape = len(members), len(members[0].blocks)
+    shape = len(members), len(members[0].encodings)
     strengths = np.array([member.settings[1].strengths(shape[1]) for member in members]).reshape(shape)
-    if not strengths.any() or block_weights(network, job.backbone) is None:
+    if not strengths.any() or feature_weights(network, job.backbone) is None:
         return None
     return torch.from_numpy(strengths).to(job.device, torch.float32)
 
