@@ -261,6 +261,22 @@ def test_rows_that_change_between_the_passes_are_an_error():
         regressor().fit(Growing(TABLE[[*FEATURES, "target"]]), "target")
 
 
+@pytest.mark.filterwarnings("ignore::knotwork.errors.ColumnWarning")
+def test_rows_in_another_order_are_reported_at_the_first_batch_that_differs():
+    class Shuffled(Frames):
+        n_read = 0
+
+        def __iter__(self):
+            for batch in super().__iter__():
+                self.n_read += self.n_passes > 1
+                yield batch if self.n_passes == 1 or self.n_read <= 3 else batch.iloc[::-1]
+
+    batches = Shuffled(TABLE[[*FEATURES, "target"]], sizes=[100] * 59)
+    with pytest.raises(ValueError, match="got X='rows in another order, or others'"):
+        regressor().fit(batches, "target")
+    assert 4 <= batches.n_read <= 4 + streams.N_THREADS + 1  # each thread may have one batch ahead
+
+
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [

@@ -190,6 +190,8 @@ FILES = {
     "commas_in_text.csv": lambda: text(flats().assign(town=[f"{t}, Altstadt; 2|3" for t in flats()["town"]])),
     "texts_of_two_lines.csv": lambda: text(flats().assign(note='two "fine"\nlines')),
     "inches.csv": lambda: lines(lambda rows: [rows[0], *(row.replace("Ulm", '5" pipe') for row in rows[1:])]),
+    "inches_and_lines.csv": lambda: text(flats().assign(note='two "fine"\nlines')).replace(b"Ulm", b'5" x 6"'),
+    "inches_after_lines.csv": lambda: text(flats().assign(note='two "fine"\nlines')).replace(b"Ulm", b'"5" pipe'),
     "grouped_thousands.csv": grouped,
     # Encodings
     "latin.csv": lambda: text(encoding="cp1252"),

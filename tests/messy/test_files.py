@@ -57,6 +57,9 @@ CHANGED = {
     "commas_in_text.csv": (lambda f: f.assign(town=[f"{town}, Altstadt; 2|3" for town in f["town"]]), []),
     "texts_of_two_lines.csv": (lambda f: f.assign(note='two "fine"\nlines'), []),
     "inches.csv": (lambda f: f.assign(town=f["town"].replace("Ulm", '5" pipe')), []),
+    "inches_and_lines.csv": (
+        lambda f: f.assign(town=f["town"].replace("Ulm", '5" x 6"'), note='two "fine"\nlines'), []
+    ),
     "grouped_thousands.csv": (
         lambda f: f.assign(price=[1000.0 * (1 + i) + 234.5 + i for i in f.index], count=1000.0 * (1 + f.index)),
         [detected("';'", "comma")],
@@ -95,6 +98,7 @@ REFUSED = {
     "long_row.csv": (ArgumentError, "Line 21 has 6 fields, lines before have 4: put texts .* in quotation marks"),
     "title.csv": (ArgumentError, "its first line has 1 field, later ones 4.*Remove the lines above the names"),
     "open_quote.csv": (ArgumentError, "quotation mark that opens in row 3 is not closed. Close it"),
+    "inches_after_lines.csv": (ArgumentError, "fails in line .* or before.*double those inside texts"),
     "stray_quotes.csv": (ArgumentError, "fails in line 41 or before.*Remove the stray quotation mark"),
     "empty.csv": (ColumnError, "is empty. A header and at least one row are needed"),
     "blank.csv": (ColumnError, "is empty. A header and at least one row are needed"),

@@ -493,15 +493,21 @@ class SecondPass:
 
     def _run_threads(self, writer: ChunkWriter, parts: list[_Summaries]) -> None:
         """Write all batches; those of each thread are added to its own summaries, in their order."""
-        n_rows, n_chunks = 0, len(writer.counts)
+        n_rows, n_held, n_chunks = 0, 0, len(writer.counts)
         waiting: deque[tuple[AbstractContextManager[None], Future[npt.NDArray[Any]]]] = deque()
-        held: list[npt.NDArray[Any]] = []
+        expected = self.read_target(self.survey.batch.target)[self.survey.validates]
 
         def finish(most: int) -> None:
+            nonlocal n_held
             while len(waiting) > most:
                 where, future = waiting.popleft()
                 with where:
-                    held.append(future.result())
+                    targets = future.result()
+                # Rows are held out by their numbers: in another order, others are held out, and those that validate
+                # would be trained on.
+                if not np.array_equal(targets, expected[n_held : n_held + len(targets)]):
+                    raise _other_rows("rows in another order, or others")
+                n_held += len(targets)
 
         with ExitStack() as stack:
             threads = [stack.enter_context(ThreadPoolExecutor(1, "knotwork-batches")) for _ in parts]
@@ -516,10 +522,6 @@ class SecondPass:
             finish(0)
         if n_rows != self.survey.whole.n_rows:
             raise _other_rows(f"{self.survey.whole.n_rows:,} rows, then {n_rows:,}")
-        # Rows are held out by their numbers: in another order, others are held out, and those that validate would be
-        # trained on.
-        if not np.array_equal(np.concatenate(held), self.read_target(self.survey.batch.target)[self.survey.validates]):
-            raise _other_rows("rows in another order, or others")
 
     @property
     def _names(self) -> list[Any] | None:
