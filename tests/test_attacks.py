@@ -81,7 +81,7 @@ def test_without_docstrings_lightgbm_is_refused_in_a_sentence():
 
 def test_a_server_that_sends_byte_after_byte_is_given_up(monkeypatch):
     """Each byte arrives in time, all of them never would."""
-    monkeypatch.setattr(_loading, "DOWNLOAD_SECONDS", 0.3)
+    monkeypatch.setattr(_loading, "LIMITS", _loading.DownloadLimits(download=0.3))
     server, stop = socket.create_server(("127.0.0.1", 0)), threading.Event()
 
     def send():

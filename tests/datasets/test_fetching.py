@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from knotwork.datasets import DATASETS, _loading, cache_folder, fetch_dataset, load_dataset
-from knotwork.datasets._loading import SOURCES, ByHand, OpenML, UCIArchive
+from knotwork.datasets._loading import DATASET_SOURCES, ByHand, OpenML, UCIArchive
 from knotwork.datasets._registry import content_sha256
 from knotwork.errors import DatasetMismatchError, DatasetUnavailableError
 from tests.datasets.conftest import zipped
@@ -86,8 +86,7 @@ DATA = PACKED.index(b"abalone.data") + len("abalone.data")
     ],
 )
 def test_archives_that_cannot_be_unpacked(small_registry, server, archive, words, monkeypatch):
-    monkeypatch.setattr(_loading, "MOST_DOWNLOADED", 60_000)
-    monkeypatch.setattr(_loading, "MOST_UNPACKED", 20_000)
+    monkeypatch.setattr(_loading, "LIMITS", _loading.DownloadLimits(archive=60_000, member=20_000))
     server[ABALONE] = (200, archive)
     with pytest.raises(DatasetUnavailableError, match=f"could not be downloaded from .*{words}.*Next: try again later"):
         fetch_dataset("abalone")
@@ -106,7 +105,7 @@ def test_archives_that_cannot_be_unpacked(small_registry, server, archive, words
     ids=["503", "404", "page", "archive", "silence"],
 )
 def test_the_error_for_an_outage_names_server_reason_and_next_step(server, monkeypatch, answer, words):
-    monkeypatch.setattr(_loading, "TIMEOUT", 0.3)
+    monkeypatch.setattr(_loading, "LIMITS", _loading.DownloadLimits(connection=0.3))
     server[ABALONE] = answer
     with pytest.raises(DatasetUnavailableError, match=words) as caught:
         load_dataset("abalone")
@@ -131,7 +130,7 @@ def test_a_write_that_fails_leaves_nothing(small_registry, server, monkeypatch):
     assert os.listdir(cache_folder()) == []
 
 
-@pytest.mark.parametrize("key", [key for key, source in SOURCES.items() if isinstance(source, ByHand)])
+@pytest.mark.parametrize("key", [key for key, source in DATASET_SOURCES.items() if isinstance(source, ByHand)])
 def test_a_table_without_a_server_is_explained(key):
     with pytest.raises(DatasetUnavailableError, match=f"'{key}'.*cannot be built from a download.*KNOTWORK_DATA"):
         fetch_dataset(key)
@@ -147,7 +146,7 @@ def test_openml(small_registry, monkeypatch):
 
     monkeypatch.setattr(_loading, "fetch_openml", answer)
     data = load_dataset("shuttle")
-    assert (seen["data_id"], seen["timeout"]) == (40685, _loading.TIMEOUT)
+    assert (seen["data_id"], seen["timeout"]) == (40685, _loading.LIMITS.connection)
     assert socket.getdefaulttimeout() is None
     assert tuple(data.frame.columns) == DATASETS["shuttle"].columns
     assert sorted(set(data.target_values())) == ["1", "4", "5"]
@@ -199,21 +198,21 @@ def archive_of(key, frame):  # noqa: PLR0911 - one case after the other
         text = as_csv(frame.assign(fnlwgt=1), names, header=False).replace(b",", b", ").splitlines(keepends=True)
         test = b"|1x3 Cross validator\n" + b"".join(line.replace(b"\n", b".\n") for line in text[32561:]) + b"\n"
         return zipped(**{"adult.data": b"".join(text[:32561]), "adult.test": test})
-    return zipped(**{SOURCES[key].members[0]: as_csv(frame.assign(other=1))})
+    return zipped(**{DATASET_SOURCES[key].members[0]: as_csv(frame.assign(other=1))})
 
 
-ARCHIVES = [key for key, source in SOURCES.items() if isinstance(source, UCIArchive)]
+ARCHIVES = [key for key, source in DATASET_SOURCES.items() if isinstance(source, UCIArchive)]
 
 
 @pytest.mark.parametrize("key", [*ARCHIVES[:3], *(pytest.param(key, marks=pytest.mark.slow) for key in ARCHIVES[3:])])
 def test_recipes_give_back_the_real_tables(data_folder, server, key):
-    source, frame = SOURCES[key], pd.read_parquet(data_folder / f"{key}.parquet")
+    source, frame = DATASET_SOURCES[key], pd.read_parquet(data_folder / f"{key}.parquet")
     server[f"/static/public/{source.dataset_id}/{source.archive}.zip"] = (200, archive_of(key, frame))
     fetched = pd.read_parquet(fetch_dataset(key))
     pd.testing.assert_frame_equal(fetched, frame, check_dtype=False)
 
 
-@pytest.mark.parametrize("key", [key for key, source in SOURCES.items() if isinstance(source, OpenML)])
+@pytest.mark.parametrize("key", [key for key, source in DATASET_SOURCES.items() if isinstance(source, OpenML)])
 def test_real_tables_survive_the_types_of_openml(data_folder, monkeypatch, key):
     spec, frame = DATASETS[key], pd.read_parquet(data_folder / f"{key}.parquet")
     sent = frame.astype(dict.fromkeys(spec.texts, "category"))

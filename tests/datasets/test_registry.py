@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 import knotwork as kw
-from knotwork.datasets._loading import SOURCES
+from knotwork.datasets._loading import DATASET_SOURCES
 from knotwork.datasets._registry import DATASETS, get_spec
 from knotwork.errors import ArgumentError
 
@@ -19,7 +19,7 @@ def test_counts_are_those_of_the_paper():
         "sgemm": 20_000,
         "shuttle": 25_000,
     }
-    assert list(SOURCES) == list(DATASETS)
+    assert list(DATASET_SOURCES) == list(DATASETS)
 
 
 def test_entries_agree_with_those_beside_the_tables(data_folder):

@@ -66,8 +66,7 @@ class Frames:
 def small_chunks(monkeypatch):
     """Chunks, samples and batches so small that a table of the tests has several of each."""
     monkeypatch.setattr(_chunks, "MOST_CHUNK_ROWS", 1800)
-    monkeypatch.setattr(streams, "MOST_SAMPLED", 1500)
-    monkeypatch.setattr(streams, "MOST_VALIDATION", 500)
+    monkeypatch.setattr(streams, "KEPT_ROWS", streams.KeptRows(n_valid=500, n_sampled=1500))
     monkeypatch.setattr(streams, "BATCH_ROWS", 700)
 
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knotwork._preparation.columns import Columns
-from knotwork._preparation.formats import SEPARATORS, DateFormat, NumberFormat, infer_format, misfit_mask
+from knotwork._preparation.formats import NUMBER_SIGNS, DateFormat, NumberFormat, infer_format, misfit_mask
 from knotwork.errors import ColumnError, ColumnWarning
 from tests.preparation.saved_columns import read, write
 
@@ -299,7 +299,7 @@ def test_copies_of_classes_are_named():
     assert columns.with_copies(table, codes).warnings == ()
 
 
-STYLES = st.sampled_from(SEPARATORS)
+STYLES = st.sampled_from(NUMBER_SIGNS)
 UNITS = st.sampled_from(["", "$", "\u20ac", "%", "EUR"])
 
 

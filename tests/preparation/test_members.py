@@ -54,8 +54,8 @@ def test_columns_side_by_side_are_fitted_as_one_after_the_other(monkeypatch):
     numbers, target = np.column_stack(list(COLUMNS.values())), random.normal(size=500)
     candidates = [[Encoding(method, 7)] * numbers.shape[1] for method in ("BS-Q", "PLE-Q")]
     results = []
-    for large, n_threads in ((members.LARGE, 1), (0, 3)):
-        monkeypatch.setattr(members, "LARGE", large)
+    for large, n_threads in ((members.THREADS.large, 1), (0, 3)):
+        monkeypatch.setattr(members, "THREADS", members.ThreadRule(large=large))
         monkeypatch.setattr(members, "usable_cores", lambda most, n_threads=n_threads: n_threads)
         results.append(fit_encodings(candidates, numbers, target, task="regression"))
     for alone, beside in zip(*results, strict=True):
@@ -72,7 +72,7 @@ def test_an_error_does_not_wait_for_other_columns(monkeypatch):
         time.sleep(0.1)
         return dict.fromkeys(encodings, ValueError("of a column"))
 
-    monkeypatch.setattr(members, "LARGE", 0)
+    monkeypatch.setattr(members, "THREADS", members.ThreadRule(large=0))
     monkeypatch.setattr(members, "usable_cores", lambda most: 2)
     monkeypatch.setattr(members, "_fit_forms", fail)
     numbers, target = random.normal(size=(50, 100)), random.normal(size=50)

@@ -52,7 +52,7 @@ def test_a_sample_does_not_depend_on_the_batches(kind):
 
 @pytest.mark.parametrize("n_rows", [5, 60, N_ROWS])
 def test_a_survey_holds_out_a_share_of_the_rows(monkeypatch, n_rows):
-    monkeypatch.setattr(streams, "MOST_VALIDATION", 400)
+    monkeypatch.setattr(streams, "KEPT_ROWS", streams.KeptRows(n_valid=400))
     seen = []
     batches = [FRAME.iloc[start : min(start + 37, n_rows)] for start in range(0, n_rows, 37)]
     survey = survey_batches(BatchReader(batches, "y"), lambda y: seen.append(len(y)), share=0.1, seed=0)

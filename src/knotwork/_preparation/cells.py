@@ -17,14 +17,14 @@ from knotwork._checks import shown
 from knotwork._tables import ADVICE, factorize, floats, missing_mask, refuse_type
 from knotwork.errors import ColumnTypeError
 
-__all__ = ["KINDS", "MOMENTS", "UTC", "Cells", "Label", "is_zone", "same_kind"]
+__all__ = ["MOMENTS", "UTC", "VALUE_KINDS", "Cells", "Label", "is_zone", "same_kind"]
 
 Label: TypeAlias = str | int | float | bool
 """A category: text, a number or a truth value."""
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
-KINDS = {
+VALUE_KINDS = {
     "number": "integers, floats or decimals",
     "boolean": "booleans",
     "text": "text",
@@ -36,8 +36,8 @@ KINDS = {
 }
 """Kinds of values, which need not be those of the type of the column."""
 
-BOOLEANS = (bool, np.bool_)
-NUMBERS = (Real, Decimal, np.bool_)
+BOOLEAN_TYPES = (bool, np.bool_)
+NUMBER_TYPES = (Real, Decimal, np.bool_)
 MOMENTS: dict[str, tuple[Any, str, Any]] = {
     "date": ((datetime.date, np.datetime64), "datetime64[us]", nw.Date),
     "time": (datetime.time, "timedelta64[us]", nw.Time),
@@ -48,9 +48,9 @@ PERIOD = "Period"
 """The name of a type of pandas, which may not be installed."""
 UTC = "UTC"
 
-DTYPES = {"S": nw.Binary, "V": nw.Struct}
+REFUSED_DTYPES = {"S": nw.Binary, "V": nw.Struct}
 """The types of `ADVICE` for NumPy's kinds of data."""
-OBJECTS = {
+REFUSED_OBJECTS = {
     (list, tuple, set, frozenset): nw.List,
     (np.ndarray,): nw.Array,
     (dict,): nw.Struct,
@@ -66,7 +66,7 @@ class Cells:
     Parameters
     ----------
     kind : str
-        One of `KINDS`.
+        One of `VALUE_KINDS`.
     values : ndarray of shape (k,)
         Numbers or booleans; or distinct labels as objects; or dates as datetime64, in the local time of `zone`; or
         times of day and durations as timedelta64, in microseconds.
@@ -180,7 +180,7 @@ def _from_array(values: npt.NDArray[Any], label: str, zone: str | None = None) -
     if kind == "c":
         raise ColumnTypeError(f"{label} is complex: Complex data not supported. Split it into two columns of numbers.")
     if kind not in "biuf":
-        raise ColumnTypeError(f"{label} {ADVICE[DTYPES[kind]]}.")
+        raise ColumnTypeError(f"{label} {ADVICE[REFUSED_DTYPES[kind]]}.")
     if kind == "f":
         with np.errstate(over="ignore"):
             values = values.astype(np.float64, copy=False)
@@ -278,9 +278,9 @@ def _from_objects(
     where = _positions(missing)
     present = values[~missing].tolist()
     types = set(map(type, present))
-    if _all(types, BOOLEANS):
+    if _all(types, BOOLEAN_TYPES):
         return Cells("boolean", np.array(present, dtype=bool), where)
-    if _all(types, NUMBERS) and not any(issubclass(each, BOOLEANS) for each in types):
+    if _all(types, NUMBER_TYPES) and not any(issubclass(each, BOOLEAN_TYPES) for each in types):
         return _spread(_from_numbers(present, types, label), where)
     for kind, (kinds, dtype, _) in MOMENTS.items() if other is None else ():
         if all(issubclass(each, kinds) or (kind == "date" and each.__name__ == PERIOD) for each in types):
@@ -343,9 +343,9 @@ def _plain(value: Any, label: str, other: Callable[[Any], str] | None) -> Label:
     """Return an object as a plain value of Python, or refuse it with the name of its column."""
     if isinstance(value, str):
         return str.__str__(value)
-    if isinstance(value, BOOLEANS):
+    if isinstance(value, BOOLEAN_TYPES):
         return bool(value)
-    if isinstance(value, NUMBERS):
+    if isinstance(value, NUMBER_TYPES):
         number = float(floats(np.array([value], dtype=object), label)[0])
         return int(value) if isinstance(value, Integral) else _number(number)
     if other is not None:
@@ -357,7 +357,7 @@ def _plain(value: Any, label: str, other: Callable[[Any], str] | None) -> Label:
             f"{label} mixes dates, times or durations, such as {value!s}, with other values. "
             "Convert all of them to dates, or all to text."
         )
-    dtype = next((dtype for types, dtype in OBJECTS.items() if isinstance(value, types)), None)
+    dtype = next((dtype for types, dtype in REFUSED_OBJECTS.items() if isinstance(value, types)), None)
     if dtype is not None:
         raise ColumnTypeError(f"{label} {ADVICE[dtype]}.")
     raise ColumnTypeError(

@@ -12,7 +12,7 @@ from knotwork._checks import argument_error, check_choice, listed, type_error, w
 from knotwork._preparation.cells import Cells, Label
 from knotwork._preparation.formats import DateFormat
 from knotwork._preparation.learning import (
-    FEWEST_COMPARED,
+    JUDGING,
     SAVED_COLUMNS,
     Misfits,
     Notice,
@@ -32,15 +32,15 @@ from knotwork._tables import as_frame, frame_names, refuse_empty, refuse_sparse
 from knotwork.errors import ColumnError, ColumnTypeError, ColumnWarning
 
 __all__ = [
-    "DATES", "LARGEST", "SAVED_COLUMNS", "CodedTable", "Columns", "Notice", "NoticeCode", "ReadTable", "Role", "Span",
-    "TableColumn", "Whole", "column_label", "known_codes", "open_columns",
+    "DATES", "LARGEST_FLOAT", "SAVED_COLUMNS", "CodedTable", "Columns", "Notice", "NoticeCode", "ReadTable", "Role",
+    "Span", "TableColumn", "Whole", "column_label", "known_codes", "open_columns",
 ]  # fmt: skip
 
 Names: TypeAlias = tuple[str, ...] | None
 
 DATES = {"features": "dates and times become numbers", "error": "dates, times and durations are refused"}
 
-LARGEST = np.finfo(np.float64).max
+LARGEST_FLOAT = np.finfo(np.float64).max
 
 
 class Span(NamedTuple):
@@ -305,7 +305,7 @@ class Columns(tuple[TableColumn, ...]):
         The target, of shape (n,) or (n, n_targets), has numbers, or codes of classes, which are integers.
         """
         targets = np.atleast_2d(target.T)
-        if len(self) == 1 or len(target) < FEWEST_COMPARED:
+        if len(self) == 1 or len(target) < JUDGING.fewest_compared:
             return self
         out = list(self)
         for place, span in enumerate(self.spans):
@@ -378,7 +378,7 @@ class Columns(tuple[TableColumn, ...]):
                     unfit[label] = misfits
                 if to_fit:
                     refuse_infinite(values[:, 0], label)
-                numbers.append(np.clip(values, -LARGEST, LARGEST))
+                numbers.append(np.clip(values, -LARGEST_FLOAT, LARGEST_FLOAT))
         return CodedTable.from_columns(numbers, codes, len(columns[0])), unfit
 
     def order(self, names: Names, n_columns: int) -> Sequence[int | None]:

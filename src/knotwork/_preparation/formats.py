@@ -29,18 +29,36 @@ __all__ = [
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 
-MARKS = frozenset({
+MISSING_MARKS = frozenset({
     "", "na", "n/a", "n.a.", "n.a", "#n/a", "#na", "nan", "null", "none", "nil", "-", "--", "---", "\u2013", "\u2014",
     "?", "??", ".", "..", "...", "*", "missing", "unknown", "not available", "#value!", "#ref!", "#div/0!", "#num!",
 })  # fmt: skip
 """Texts that stand for a missing value in columns of numbers, truth values and dates, in lower case."""
 
-PAIRS = (("true", "false"), ("yes", "no"), ("t", "f"), ("y", "n"), ("on", "off"))
+BOOLEAN_WORDS = (("true", "false"), ("yes", "no"), ("t", "f"), ("y", "n"), ("on", "off"))
 """Words for true and false, in lower case."""
 
-SHARE, FEWEST, FEW_WORDS = 0.95, 20, 3
-"""Some texts may not fit the format of a column if there are at least 20 distinct values that do: in 5 % of the rows,
-or in half of them if they are up to three words, such as ``"not measured"``."""
+
+@dataclass(frozen=True)
+class MisfitRule:
+    """How many texts of a column need not fit its format. The numbers are conventions.
+
+    Parameters
+    ----------
+    fewest : int
+        Distinct values that must fit, unless all do.
+    share : float
+        Largest share of the rows with texts that do not fit.
+    few_texts : int
+        If no more distinct texts than these do not fit, such as ``"not measured"``, half of the rows may have them.
+    """
+
+    fewest: int = 20
+    share: float = 0.05
+    few_texts: int = 3
+
+
+MISFITS = MisfitRule()
 
 MOST_TEXT = 60
 """Characters of a text that may be a number or a date; patterns would take long to refuse a long one."""
@@ -51,7 +69,7 @@ N_INSPECTED = 1000
 
 def is_mark(text: str) -> bool:
     """Return whether a text stands for a missing value."""
-    return text.strip().casefold() in MARKS
+    return text.strip().casefold() in MISSING_MARKS
 
 
 def misfit_mask(labels: Sequence[Label], values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
@@ -72,7 +90,7 @@ MEASURE = r"(?:[A-Za-z\u00b5\u00b0][A-Za-z\u00b0\u00b2\u00b3/.]{0,9})"
 SPACES = " \u00a0\u2009\u202f"
 """Spaces that group digits: the ordinary one, and those that do not break a line."""
 
-SEPARATORS = ((".", ""), (".", ","), (",", ""), (",", "."), (".", " "), (",", " "), (".", "'"), (",", "'"))
+NUMBER_SIGNS = ((".", ""), (".", ","), (",", ""), (",", "."), (".", " "), (",", " "), (".", "'"), (",", "'"))
 """Signs for decimals and for groups of digits: of those that fit all numbers of a column, the first is chosen."""
 
 GROUPS = {"": "", ",": ",", ".": r"\.", " ": f"[{SPACES}]", "'": "['\u2019]"}
@@ -112,8 +130,8 @@ class NumberFormat:
     unit: str = ""
 
     def __post_init__(self) -> None:
-        if (self.decimal, self.group) not in SEPARATORS:
-            raise argument_error("format", f"have one of the signs {listed(SEPARATORS)}", (self.decimal, self.group))
+        if (self.decimal, self.group) not in NUMBER_SIGNS:
+            raise argument_error("format", f"have one of the signs {listed(NUMBER_SIGNS)}", (self.decimal, self.group))
         if not isinstance(self.unit, str) or not re.fullmatch(f"%|{CURRENCIES}|{MEASURE}|", self.unit):
             raise argument_error("unit", "be a currency, a unit of measure, '%' or nothing", self.unit)
 
@@ -184,7 +202,7 @@ def _infer_number(texts: Sequence[str]) -> NumberFormat | None:
         return None
     units = Counter(unit for match in matches if (unit := match["after"] or match["before"]))
     unit = max(units, key=units.__getitem__, default="")
-    formats = [NumberFormat(decimal, group, unit) for decimal, group in SEPARATORS]
+    formats = [NumberFormat(decimal, group, unit) for decimal, group in NUMBER_SIGNS]
     return _best(formats, texts)
 
 
@@ -198,15 +216,15 @@ class BooleanFormat:
     Parameters
     ----------
     true, false : str
-        The words, a pair of `PAIRS`.
+        The words, a pair of `BOOLEAN_WORDS`.
     """
 
     true: str
     false: str
 
     def __post_init__(self) -> None:
-        if (self.true, self.false) not in PAIRS:
-            raise argument_error("format", f"be one of the pairs {listed(PAIRS)}", (self.true, self.false))
+        if (self.true, self.false) not in BOOLEAN_WORDS:
+            raise argument_error("format", f"be one of the pairs {listed(BOOLEAN_WORDS)}", (self.true, self.false))
 
     def parse(self, texts: Sequence[Label]) -> Floats:
         """Return 1 for true, 0 for false and NaN for anything else."""
@@ -221,7 +239,7 @@ class BooleanFormat:
 def _infer_boolean(texts: Sequence[str]) -> BooleanFormat | None:
     """Return the pair of words that a column consists of; both must occur."""
     words = {text.strip().casefold() for text in texts}
-    return next((BooleanFormat(*pair) for pair in PAIRS if words == set(pair)), None)
+    return next((BooleanFormat(*pair) for pair in BOOLEAN_WORDS if words == set(pair)), None)
 
 
 # Dates and times ----------------------------------------------------------------------------------------------------
@@ -235,7 +253,7 @@ NAME = r"(?:[A-Za-z]{3,9}\.?)"
 NTH = "(?:st|nd|rd|th)?"
 # Not dateutil: it comes with pandas only, reads "may" and "10 am" as dates, decides on the order of day and month for
 # each text by itself, and takes five times as long.
-ORDERS = {
+DATE_ORDERS = {
     "ymd": rf"(?P<y>\d{{4}})(?P<s>[-/.])(?P<m>\d{{1,2}}|{NAME})(?:(?P=s)(?P<d>\d{{1,2}}))?",
     "mdy": rf"(?P<m>\d{{1,2}}|{NAME})(?P<s>[-/. ])\s?(?P<d>\d{{1,2}}){NTH}(?:(?P=s)|,)\s?(?P<y>\d{{4}}|\d{{2}})",
     "dmy": rf"(?P<d>\d{{1,2}}){NTH}(?P<s>[-/. ])\s?(?P<m>\d{{1,2}}|{NAME}),?(?P=s)\s?(?P<y>\d{{4}}|\d{{2}})",
@@ -245,7 +263,7 @@ ORDERS = {
 PATTERNS = {
     **{
         order: re.compile(rf"(?:[A-Za-z]{{3,9}},?\s)?{pattern}(?:(?:T|,?\s+){CLOCK})?")
-        for order, pattern in ORDERS.items()
+        for order, pattern in DATE_ORDERS.items()
     },
     "time": re.compile(CLOCK),
 }
@@ -256,19 +274,19 @@ WORDS = {
     "time": "times of day",
 }
 
-USUAL = re.compile(
+ISO_DATE = re.compile(
     r"(?!0000)\d{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12]\d|3[01])|(?:0[469]|11)-(?:0[1-9]|[12]\d|30)"
     r"|02-(?:0[1-9]|1\d|2[0-8]))(?:[T ](?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d)?",
     re.ASCII,
 )
 """Valid dates that NumPy reads, a hundred times faster than they are read one by one; 29 February may be none."""
 
-CYCLES = {"month": 12.0, "weekday": 7.0, "hour": 24.0, "day of year": 365.25}
+DATE_CYCLES = {"month": 12.0, "weekday": 7.0, "hour": 24.0, "day of year": 365.25}
 """Parts of a date that recur, and their periods."""
 
 ELAPSED = "elapsed days"
-PARTS = (ELAPSED, "year", *CYCLES)
-"""Parts of a date that become numbers: those of `CYCLES` by sine and cosine."""
+DATE_PARTS = (ELAPSED, "year", *DATE_CYCLES)
+"""Parts of a date that become numbers: those of `DATE_CYCLES` by sine and cosine."""
 
 
 @dataclass(frozen=True)
@@ -280,7 +298,7 @@ class DateFormat:
     order : {"ymd", "mdy", "dmy", "time"}
         The order of year, month and day in text; ``"time"`` for times of day without a date.
     parts : tuple of str
-        The parts that become numbers, some of `PARTS` in their order: those that vary when fitting.
+        The parts that become numbers, some of `DATE_PARTS` in their order: those that vary when fitting.
     zone : str, optional
         The time zone to which dates with a time zone are converted.
     """
@@ -291,8 +309,8 @@ class DateFormat:
 
     def __post_init__(self) -> None:
         check_choice(self.order, "order", PATTERNS)
-        if not self.parts or tuple(part for part in PARTS if part in self.parts) != self.parts:
-            raise argument_error("parts", f"be some of {listed(PARTS)}, in this order", self.parts)
+        if not self.parts or tuple(part for part in DATE_PARTS if part in self.parts) != self.parts:
+            raise argument_error("parts", f"be some of {listed(DATE_PARTS)}, in this order", self.parts)
         if self.order == "time" and self.parts != ("hour",):
             raise argument_error("parts", "be the hour, for times of day", self.parts)
         if self.zone is not None and not is_zone(self.zone):
@@ -302,14 +320,16 @@ class DateFormat:
     def names(self) -> list[str]:
         """Names of the numbers, such as ``"year"`` and ``"month, sine"``."""
         return [
-            name for part in self.parts for name in ([f"{part}, sine", f"{part}, cosine"] if part in CYCLES else [part])
+            name
+            for part in self.parts
+            for name in ([f"{part}, sine", f"{part}, cosine"] if part in DATE_CYCLES else [part])
         ]
 
     def parse(self, texts: Sequence[Label]) -> npt.NDArray[Any]:
         """Return dates as datetime64, or times of day as timedelta64; NaT where texts do not fit."""
         values = np.full(len(texts), np.datetime64("NaT"), dtype="datetime64[us]")
         if self.order == "ymd":
-            usual = [place for place, text in enumerate(texts) if isinstance(text, str) and USUAL.fullmatch(text)]
+            usual = [place for place, text in enumerate(texts) if isinstance(text, str) and ISO_DATE.fullmatch(text)]
             values[usual] = np.array([texts[place] for place in usual], dtype="datetime64[us]")
         for place in np.flatnonzero(np.isnat(values)).tolist():
             moment = self._moment(texts[place])
@@ -335,8 +355,8 @@ class DateFormat:
         values = date_parts(moments)
         columns: list[Floats] = []
         for part in self.parts:
-            if part in CYCLES:
-                angle = 2.0 * np.pi * values[part] / CYCLES[part]
+            if part in DATE_CYCLES:
+                angle = 2.0 * np.pi * values[part] / DATE_CYCLES[part]
                 columns += [np.sin(angle), np.cos(angle)]
             else:
                 columns.append(values[part])
@@ -441,7 +461,7 @@ def infer_format(
         if written is None or not _fits(written, texts, written.parse(texts), np.ones(len(texts)), fewest=1):
             continue
         values = written.parse(labels)
-        if _fits(written, labels, values, counts, fewest=FEWEST):
+        if _fits(written, labels, values, counts, fewest=MISFITS.fewest):
             return written, values
     return None, None
 
@@ -456,5 +476,5 @@ def _fits(
     if isinstance(written, NumberFormat) and any(CODE.fullmatch(str(labels[place])) for place in misfits):
         return False
     share = counts[is_misfit].sum() / max(counts[is_known].sum(), 1)
-    are_few = share <= 1.0 - SHARE or (share <= 0.5 and len(misfits) <= FEW_WORDS)
+    are_few = share <= MISFITS.share or (share <= 0.5 and len(misfits) <= MISFITS.few_texts)
     return share == 0.0 or (are_few and bool(is_known.sum() - len(misfits) >= fewest))

@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from knotwork._checks import argument_error, check_choice, listed, shown, type_error, warn_user
-from knotwork._preparation.cells import KINDS, MOMENTS, Cells, Label, same_kind
+from knotwork._preparation.cells import MOMENTS, VALUE_KINDS, Cells, Label, same_kind
 from knotwork._preparation.formats import (
+    DATE_PARTS,
     ELAPSED,
-    PARTS,
     BooleanFormat,
     DateFormat,
     Format,
@@ -29,7 +29,7 @@ from knotwork._tables import refuse
 from knotwork.errors import ColumnTypeError, ColumnWarning
 
 __all__ = [
-    "FEWEST_COMPARED", "SAVED_COLUMNS", "Learned", "Misfits", "Notice", "NoticeCode", "Role", "TableColumn", "Whole",
+    "JUDGING", "SAVED_COLUMNS", "Learned", "Misfits", "Notice", "NoticeCode", "Role", "TableColumn", "Whole",
     "column_label", "is_copy", "learn_column", "read_column", "reason_to_ignore", "refuse_infinite", "warn_misfits",
 ]  # fmt: skip
 
@@ -103,7 +103,7 @@ class TableColumn:
     role : Role
         What networks see of it.
     kind : str
-        The kind of its values, one of `KINDS`.
+        The kind of its values, one of `VALUE_KINDS`.
     name : str or None
         Its name; None in arrays, and in frames whose names are not text.
     categories : tuple of str, int, float or bool
@@ -123,7 +123,7 @@ class TableColumn:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "role", Role(check_choice(self.role, "role", list(Role))))
-        check_choice(self.kind, "kind", KINDS)
+        check_choice(self.kind, "kind", VALUE_KINDS)
         if self.role == Role.CATEGORICAL:
             _check_categories(self.categories, self.kind)
         elif self.categories:
@@ -180,15 +180,42 @@ def _check_categories(labels: Collection[Label], kind: str) -> None:
         raise argument_error("kind", f"be one of {listed([*LABELS, 'missing'])} for a categorical column", kind)
     wrong = [label for label in labels if type(label) not in LABELS[kind]]
     if wrong or not labels:
-        raise type_error("categories", f"be {KINDS[kind]} for a column of kind {kind!r}", wrong[0] if wrong else labels)
+        raise type_error(
+            "categories", f"be {VALUE_KINDS[kind]} for a column of kind {kind!r}", wrong[0] if wrong else labels
+        )
     if any(isinstance(label, float) and not math.isfinite(label) for label in labels):
         raise argument_error("categories", "be finite", listed(labels))
     if any(not low < high for low, high in pairwise(labels)):  # type: ignore[operator]
         raise argument_error("categories", "ascend, without repetition", listed(labels))
 
 
-FEWEST_JUDGED, FEWEST_COMPARED = 20, 100
-"""In tables of fewer rows a column may be constant by chance, or look like an identifier or a copy of the target."""
+@dataclass(frozen=True)
+class JudgingRule:
+    """When a column is ignored, or reported as a copy of the target. The numbers are conventions, none is measured.
+
+    Parameters
+    ----------
+    fewest_judged, fewest_compared : int
+        In tables of fewer rows a column may be constant by chance, or look like an identifier or a copy of the target.
+    distinct : float
+        Text with more distinct values than this share of the rows is an identifier or free text.
+    step : int
+        Whole numbers that ascend by at most this much on average are counted as row numbers.
+    n_words : int
+        Text with at least this many words on average is free text.
+    n_sampled : int
+        Rows by which a column is compared with the target, before all of them are.
+    """
+
+    fewest_judged: int = 20
+    fewest_compared: int = 100
+    distinct: float = 0.5
+    step: int = 10
+    n_words: int = 3
+    n_sampled: int = 1000
+
+
+JUDGING = JudgingRule()
 
 ID_NAME = re.compile(
     r"unnamed: ?\d+|(.*[_\W])?(id|ids|uuid|guid|index|idx|row|rownum|rowid|row[_ ](id|nr|no|number))", re.I
@@ -196,15 +223,6 @@ ID_NAME = re.compile(
 ID_CAMEL = re.compile(r".*[a-z](Id|ID)")
 TIME_NAME = re.compile(r".*(year|month|week|day|hour|minute|second|time|date|step).*|t", re.IGNORECASE)
 """Names of columns of whole numbers that may ascend with the rows although they are quantities."""
-
-DENSE = 10
-"""Whole numbers that ascend by at most this much on average are counted as row numbers."""
-
-N_WORDS = 3
-"""Text with at least as many words on average is free text."""
-
-N_SAMPLED = 1000
-"""Rows by which a column is compared with the target, before all of them are."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -277,7 +295,7 @@ def learn_column(values: Any, name: str | None, label: str, *, is_chosen: bool, 
             return _learn_written(cells, name, label, written, meaning)
     if cells.kind in ("date", "time"):
         order = "ymd" if cells.kind == "date" else "time"
-        first = DateFormat(order, (PARTS[0] if order == "ymd" else "hour",), cells.zone)
+        first = DateFormat(order, (DATE_PARTS[0] if order == "ymd" else "hour",), cells.zone)
         return _learn_written(cells, name, label, first)
     if is_chosen or cells.kind in ("text", "mixed"):
         return _learn_category(cells, name, label, is_chosen=is_chosen)
@@ -388,7 +406,7 @@ def _moments(
     if cells.kind not in ("text", "mixed"):
         held = {"date": "dates", "time": "times of day"}[kind]
         raise ColumnTypeError(
-            f"{label} held {held} when it was fitted, and now holds {KINDS[cells.kind]}. Convert it to {held}."
+            f"{label} held {held} when it was fitted, and now holds {VALUE_KINDS[cells.kind]}. Convert it to {held}."
         )
     meaning, misfits = _meaning(cells, written, meaning)
     return np.concatenate([meaning, missing])[cells.where], misfits
@@ -416,7 +434,7 @@ def reason_to_ignore(learned: Learned, n_whole: int) -> Notice | None:
     of the table.
     """
     n_rows, label = len(learned.cells.where), learned.label
-    if n_rows < FEWEST_JUDGED:
+    if n_rows < JUDGING.fewest_judged:
         return None
     if _is_constant(learned):
         is_empty = learned.cells.kind == "missing"
@@ -428,9 +446,14 @@ def reason_to_ignore(learned: Learned, n_whole: int) -> Notice | None:
         return Notice(NoticeCode.IDENTIFIER, text, "Convert it to floats if it is a quantity.")
     categories = learned.column.categories
     n_rows = n_whole if learned.has_all_labels else n_rows
-    if categories and not learned.is_chosen and n_rows > 100 and len(categories) > 0.5 * n_rows:
+    if (
+        categories
+        and not learned.is_chosen
+        and n_rows > JUDGING.fewest_compared
+        and len(categories) > JUDGING.distinct * n_rows
+    ):
         sample = [str(text) for text in categories[:: max(len(categories) // 100, 1)]]
-        is_free = sum(len(text.split()) for text in sample) >= N_WORDS * len(sample)
+        is_free = sum(len(text.split()) for text in sample) >= JUDGING.n_words * len(sample)
         text = (
             f"{label} is ignored: it looks like {'free text' if is_free else 'an identifier'}, text with "
             f"{len(categories)} distinct values in {n_rows} {'sampled ' if n_rows < n_whole else ''}rows."
@@ -462,14 +485,14 @@ def _counts_rows(learned: Learned, n_whole: int) -> bool:
         values = learned.values[:, 0]
         if not (values == np.trunc(values)).all():  # false for NaN
             return False
-    ascends = all((part[1:] > part[:-1]).all() for part in (values[:N_SAMPLED], values))
+    ascends = all((part[1:] > part[:-1]).all() for part in (values[: JUDGING.n_sampled], values))
     if name is None:
-        return n_rows >= FEWEST_COMPARED and ascends and values[0] == 0 and values[-1] == n_whole - 1
+        return n_rows >= JUDGING.fewest_compared and ascends and values[0] == 0 and values[-1] == n_whole - 1
     if ID_NAME.fullmatch(name) or ID_CAMEL.fullmatch(name):
         return ascends or len(np.unique(values)) == n_rows
-    if not ascends or n_rows < FEWEST_COMPARED or TIME_NAME.fullmatch(name):
+    if not ascends or n_rows < JUDGING.fewest_compared or TIME_NAME.fullmatch(name):
         return False
-    return int(values[-1]) - int(values[0]) <= DENSE * n_whole
+    return int(values[-1]) - int(values[0]) <= JUDGING.step * n_whole
 
 
 def is_copy(column: npt.NDArray[Any], target: npt.NDArray[Any]) -> bool:
@@ -480,10 +503,10 @@ def is_copy(column: npt.NDArray[Any], target: npt.NDArray[Any]) -> bool:
     known = column == column if column.dtype.kind == "f" else column > 0  # noqa: PLR0124 - only NaN differs from itself
     if column.dtype.kind == "i" and target.dtype.kind == "f":
         return False
-    step = max(len(target) // N_SAMPLED, 1)
+    step = max(len(target) // JUDGING.n_sampled, 1)
     related = _is_one_to_one if target.dtype.kind in "iu" else _is_monotone
     return all(
-        len(rows) >= FEWEST_COMPARED // 2 and 2 * len(rows) >= count and related(column[rows], target[rows])
+        len(rows) >= JUDGING.fewest_compared // 2 and 2 * len(rows) >= count and related(column[rows], target[rows])
         for rows, count in (
             (np.flatnonzero(known[::step]) * step, len(target[::step])),
             (np.flatnonzero(known), len(target)),
@@ -501,7 +524,7 @@ def _is_monotone(column: npt.NDArray[Any], target: npt.NDArray[Any]) -> bool:
     """Return whether numbers ascend or descend with the target; a few distinct values often would by chance."""
     order = np.lexsort((target, column))
     column, target = column[order], target[order]
-    if min(len(np.unique(column)), len(np.unique(target))) < FEWEST_JUDGED:
+    if min(len(np.unique(column)), len(np.unique(target))) < JUDGING.fewest_judged:
         return False
     descending = np.lexsort((-target, column))
     return bool((target[1:] >= target[:-1]).all() or (target[descending][1:] <= target[descending][:-1]).all())

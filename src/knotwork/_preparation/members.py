@@ -53,12 +53,30 @@ MISSING = ("zeros", "learned")
 VALID_SHARE = 0.1
 TEST_SHARE = 0.2
 
-STRONG = 0.5
+STRONG_PAIR = 0.5
 """Pairs of a network stand out with at least this share of the best one's gain: others it models as well without."""
 
-LARGE, MOST_THREADS, MOST_HELD = 1 << 22, 8, 1 << 25
-"""Numbers of a table from which on columns are fitted side by side, in how many threads at most, and the most numbers
-in the columns of all threads, each of which takes about 50 bytes."""
+
+@dataclass(frozen=True)
+class ThreadRule:
+    """When the columns of a table are fitted side by side.
+
+    Parameters
+    ----------
+    large : int
+        In tables of at least this many numbers: one thread fits smaller ones in a moment.
+    most : int
+        Number of threads at most, a convention.
+    most_numbers : int
+        Numbers in the columns of all threads at most: each takes about 50 bytes, together 1.6 GiB.
+    """
+
+    large: int = 1 << 22
+    most: int = 8
+    most_numbers: int = 1 << 25
+
+
+THREADS = ThreadRule()
 
 Rows = npt.NDArray[np.int64]
 
@@ -299,7 +317,7 @@ class PreparedTable:
         weights = None if table.weights is None else table.weights[rows]
         ranked = rank_pairs(table.numbers[rows], goal, weights=weights, seed=split.seed % 2**30)
         n_pairs = None if interactions.pairs == "auto" else interactions.pairs
-        places = ranked.best(n_pairs, least_share=STRONG).places
+        places = ranked.best(n_pairs, least_share=STRONG_PAIR).places
         return replace(interactions, pairs=tuple((first, second) for first, second in places.tolist()))
 
     @property
@@ -398,14 +416,14 @@ def fit_encodings(
         return [fitted[encoding] for encoding in wanted[index]]
 
     # Columns are sorted side by side; trees have threads of their own.
-    at_once = 1 if any(supervised) or numbers.size < LARGE else MOST_HELD // max(len(numbers), 1)
-    jobs = Parallel(n_jobs=usable_cores(max(min(at_once, MOST_THREADS), 1)), prefer="threads")
+    at_once = 1 if any(supervised) or numbers.size < THREADS.large else THREADS.most_numbers // max(len(numbers), 1)
+    jobs = Parallel(n_jobs=usable_cores(max(min(at_once, THREADS.most), 1)), prefer="threads")
     columns = list(jobs(delayed(fit)(index) for index in range(len(wanted))))
     return [joined(column[place] for column in columns) for place in range(len(candidates))]
 
 
 def joined(parts: Iterable[tuple[FittedColumn, float]]) -> Fitted:
-    """Put fitted columns, each with the seconds that it took, together."""
+    """Return fitted columns, each with the seconds that it took, as the encodings of a table."""
     parts = list(parts)
     return Fitted([column for column, _ in parts], sum(seconds for _, seconds in parts))
 

@@ -23,6 +23,7 @@ from knotwork._loops import usable_cores
 from knotwork._preparation.cells import MOMENTS, Cells, Label
 from knotwork._preparation.columns import Columns, Whole, column_label, open_columns
 from knotwork._preparation.learning import Misfits, warn_misfits
+from knotwork._preparation.validation import FEWEST_TO_DIVIDE
 from knotwork._tables import (
     BATCH_ROWS,
     as_frame,
@@ -40,8 +41,29 @@ from knotwork.training import ChunkWriter, RowChunks, in_units
 
 __all__ = ["BatchReader", "SecondPass", "Survey", "survey_batches"]
 
-MOST_VALIDATION, MOST_SAMPLED, SAMPLE_BYTES = 100_000, 200_000, 512 << 20
-"""Validation rows and sampled training rows at most, fewer of very wide tables: both must fit into these bytes."""
+
+@dataclass(frozen=True)
+class KeptRows:
+    """How many rows of a stream stay in memory at most. The numbers are conventions.
+
+    Parameters
+    ----------
+    n_valid, n_sampled : int
+        Validation rows, and a sample of the training rows.
+    n_bytes : int
+        Bytes that both must fit into: of very wide tables fewer rows are kept.
+    """
+
+    n_valid: int = 100_000
+    n_sampled: int = 200_000
+    n_bytes: int = 512 << 20
+
+    def most(self, n_columns: int) -> int:
+        """Return the number of rows of a table with this many columns."""
+        return min(self.n_valid + self.n_sampled, self.n_bytes // (8 * max(n_columns, 1)))
+
+
+KEPT_ROWS = KeptRows()
 
 MOST_LABELS = 1 << 18
 """Distinct labels of a column that are collected; of columns with more, those in the sample are its categories."""
@@ -52,9 +74,6 @@ MOST_MISFITS = 1000
 N_THREADS = 8
 """Threads that read batches in the second pass, in turn, so that results do not depend on the number of cores; as many
 of them work at a time as there are cores."""
-
-FEWEST_ROWS = 10
-"""No rows are held out of fewer."""
 
 LABELLED = (nw.String, nw.Categorical, nw.Enum, nw.Object, nw.Unknown)
 UintArray = npt.NDArray[np.uint64]
@@ -359,7 +378,7 @@ def survey_batches(
 ) -> Survey:
     """Read all batches once; `look` is called with the target of every batch.
 
-    A `share` of the rows is held out, at most `MOST_VALIDATION`; `seed` is that of the hashes of rows. Columns of
+    A `share` of the rows is held out, as far as `KEPT_ROWS` allow; `seed` is that of the hashes of rows. Columns of
     numbers that are `categorical` have labels, too.
     """
     labels: dict[int, set[Label] | None] = {}
@@ -371,7 +390,7 @@ def survey_batches(
                 look(batch.target)
             _add_labels(labels, names, columns, categorical)
         if reservoir is None:
-            reservoir = Reservoir(min(MOST_VALIDATION + MOST_SAMPLED, SAMPLE_BYTES // (8 * max(len(columns), 1))))
+            reservoir = Reservoir(KEPT_ROWS.most(len(columns)))
         reservoir.add(hashes, batch.raw)
         n_rows += batch.n_rows
     if reservoir is None:
@@ -380,8 +399,8 @@ def survey_batches(
             raise argument_error("sample_weight", "be larger than 0 in some rows", reader.weight, "Check the column.")
         raise argument_error("X", "yield at least one batch with rows", source, "Check the files or batches.")
     hashes, rows = reservoir.rows()
-    most = min(MOST_VALIDATION, reservoir.most // 3, n_rows - 1)
-    n_held = min(max(round(share * n_rows), 1), most) if share and n_rows >= FEWEST_ROWS else 0
+    most = min(KEPT_ROWS.n_valid, reservoir.most // 3, n_rows - 1)
+    n_held = min(max(round(share * n_rows), 1), most) if share and n_rows >= FEWEST_TO_DIVIDE else 0
     limit = int(np.partition(hashes, n_held - 1)[n_held - 1]) if n_held else -1
     validates = hashes <= limit if n_held else np.zeros(len(hashes), dtype=bool)
     whole = Whole(n_rows, {place: known for place, known in labels.items() if known})

@@ -15,9 +15,9 @@ from knotwork._checks import argument_error, check_choice, listed, type_error
 from knotwork._tables import check_weights, factorize, floats, missing_mask, refuse_sparse
 from knotwork.errors import ColumnError, ColumnTypeError
 
-__all__ = ["DTYPES", "Labels", "check_target", "class_weights", "row_weights", "target_name"]
+__all__ = ["LABEL_TYPES", "Labels", "check_target", "class_weights", "row_weights", "target_name"]
 
-DTYPES: dict[str, type] = {
+LABEL_TYPES: dict[str, type] = {
     "bool": bool,
     **dict.fromkeys(("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"), int),
     **dict.fromkeys(("float16", "float32", "float64"), float),
@@ -51,15 +51,15 @@ class Labels:
     dtype: str
 
     def __post_init__(self) -> None:
-        check_choice(self.dtype, "dtype", DTYPES)
-        if not self.values or any(type(value) is not DTYPES[self.dtype] for value in self.values):
-            raise type_error("values", f"be one or more {DTYPES[self.dtype].__name__}", self.values)
+        check_choice(self.dtype, "dtype", LABEL_TYPES)
+        if not self.values or any(type(value) is not LABEL_TYPES[self.dtype] for value in self.values):
+            raise type_error("values", f"be one or more {LABEL_TYPES[self.dtype].__name__}", self.values)
         if any(isinstance(value, float) and not value.is_integer() for value in self.values):
             raise argument_error("values", "be whole numbers", self.values)
         if any(not low < high for low, high in pairwise(self.values)):
             raise argument_error("values", "ascend, without repetition", self.values)
-        if DTYPES[self.dtype] in (int, float):
-            limits = np.iinfo(self.dtype) if DTYPES[self.dtype] is int else np.finfo(self.dtype)
+        if LABEL_TYPES[self.dtype] in (int, float):
+            limits = np.iinfo(self.dtype) if LABEL_TYPES[self.dtype] is int else np.finfo(self.dtype)
             if self.values[0] < limits.min or self.values[-1] > limits.max:
                 raise argument_error("values", f"fit in {self.dtype}", self.values)
 
@@ -85,13 +85,13 @@ class Labels:
             dtype, values = "str", values.astype(object)
         else:
             dtype = values.dtype.name
-        if dtype not in DTYPES:
+        if dtype not in LABEL_TYPES:
             raise ColumnTypeError(
                 f"Unknown label type: {dtype}. y must hold text, whole numbers or booleans. Convert it first."
             )
         positions, distinct = factorize(values.astype(np.float64) if values.dtype.kind == "f" else values)
         order = np.argsort(distinct)
-        classes = tuple(DTYPES[dtype](value) for value in distinct[order].tolist())
+        classes = tuple(LABEL_TYPES[dtype](value) for value in distinct[order].tolist())
         return cls(classes, dtype), np.argsort(order)[positions]
 
     @property

@@ -18,7 +18,7 @@ from knotwork._tables import factorize
 
 __all__ = ["Holdout", "as_splits", "check_validation", "draw_folds", "draw_split", "group_codes"]
 
-FEWEST_ROWS = 10
+FEWEST_TO_DIVIDE = 10
 """With fewer rows than this none are held out: early stopping uses the training rows."""
 
 LARGEST_SEED = 2**31 - 1
@@ -158,15 +158,16 @@ def draw_split(
 ) -> tuple[Rows, Rows]:
     """Divide some rows of a table into those that train and a share that validates.
 
-    Classes are held out by their shares, none of them wholly. Of fewer than `FEWEST_ROWS` rows all are in both parts.
-    Groups are held out completely or not at all, in any number of rows; classes then as evenly as the groups allow.
+    Classes are held out by their shares, none of them wholly. Of fewer than `FEWEST_TO_DIVIDE` rows all are in both
+    parts. Groups are held out completely or not at all, in any number of rows; classes then as evenly as the groups
+    allow.
     `target` and `groups` are those of all rows of the table.
     """
     fewest, labels = (1, np.zeros(len(rows), dtype=np.int64)) if task == "regression" else (0, target[rows])
     held = np.zeros(len(rows), dtype=bool)
     if groups is not None:
         held = _held_groups(labels, groups[rows], share=share, random=random)
-    elif len(rows) >= FEWEST_ROWS:
+    elif len(rows) >= FEWEST_TO_DIVIDE:
         for members in _shuffled_classes(labels, random):
             held[members[: min(max(round(share * len(members)), fewest), len(members) - 1)]] = True
     return (rows[~held], rows[held]) if held.any() else (rows, rows)
@@ -213,14 +214,14 @@ def draw_folds(
 ) -> Parts:
     """Divide all rows into folds: every row validates in one of them, and trains in the others.
 
-    Folds have equal shares of each class if it has enough rows. Of fewer than `FEWEST_ROWS` rows, or fewer than folds,
-    all are in both parts of every fold. A group is wholly in one fold, in any number of rows; there are at most as many
-    folds as groups.
+    Folds have equal shares of each class if it has enough rows. Of fewer than `FEWEST_TO_DIVIDE` rows, or fewer
+    than folds, all are in both parts of every fold. A group is wholly in one fold, in any number of rows; there are at
+    most as many folds as groups.
     """
     rows = np.arange(len(target))
     if groups is not None:
         return _group_folds(target, groups, task=task, n_folds=n_folds, seed=random.randint(LARGEST_SEED))
-    if len(rows) < max(FEWEST_ROWS, n_folds):
+    if len(rows) < max(FEWEST_TO_DIVIDE, n_folds):
         return [(rows, rows)] * n_folds
     fold_of, start = np.empty(len(target), dtype=np.int64), 0
     for members in _shuffled_classes(np.zeros(len(target)) if task == "regression" else target, random):

@@ -19,17 +19,17 @@ import numpy as np
 import pandas as pd
 
 from knotwork._checks import argument_error
-from knotwork.datasets._text import check_expansion, quoted_reason
+from knotwork.datasets._text import EXPANSION, check_expansion, quoted_reason
 from knotwork.errors import ArgumentError
 
 __all__ = ["parquet_parts", "parquet_rows", "read_arrow", "read_parquet"]
 
 FEATHER_1 = b"FEA1"
 ARROW = b"ARROW1"
-TAIL = 4 + len(ARROW)
+TRAILER = 4 + len(ARROW)
 """Bytes at the end of a file, behind the footer: its length, and the mark of the format again."""
 
-BLOCK = "<qi4xq"
+ENTRY = "<qi4xq"
 """An entry of the footer: where a message begins, and the bytes of its metadata and of its body."""
 
 GAP = 64
@@ -37,9 +37,6 @@ GAP = 64
 
 DICTIONARY_BATCH = 2
 """The kind of a message that holds a dictionary, as the format numbers it."""
-
-SMALLEST_LIMIT = 2**30
-"""Bytes of memory that any file may need: columns of few values are stored in next to no space."""
 
 BYTES_PER_VALUE = 8
 """Bytes of a value in memory, at least."""
@@ -99,7 +96,7 @@ def _checked(path: Path, read: Callable[[Path], tuple[Any, Any]]) -> pd.DataFram
     try:
         table, schema = read(path)
         table.validate()
-        check_expansion(_least_bytes(table), path, smallest=SMALLEST_LIMIT)  # all of them are validated next
+        check_expansion(_least_bytes(table), path, smallest=EXPANSION.table)  # all of them are validated next
         table.validate(full=True)
         frame: pd.DataFrame = _expanded(table, schema, path).to_pandas()
     except (ArgumentError, PermissionError):
@@ -133,13 +130,13 @@ def _parquet_schema(path: Path) -> tuple[Any, int, int, int]:
     with pq.ParquetFile(path, page_checksum_verification=True) as file:
         metadata, schema = file.metadata, file.schema_arrow
         n_values = metadata.num_rows * max(metadata.num_columns, 1)
-        check_expansion(n_values * BYTES_PER_VALUE, path, smallest=SMALLEST_LIMIT)
+        check_expansion(n_values * BYTES_PER_VALUE, path, smallest=EXPANSION.table)
         # Not the columns of a group: asked for a damaged one, pyarrow ends the process.
         groups = [metadata.row_group(place) for place in range(metadata.num_row_groups)]
         if sum(group.num_rows for group in groups) != metadata.num_rows:
             raise ValueError("The numbers of rows disagree.")
         n_bytes = sum(group.total_byte_size for group in groups)
-        return schema, metadata.num_rows, n_bytes, check_expansion(n_bytes, path, smallest=SMALLEST_LIMIT)
+        return schema, metadata.num_rows, n_bytes, check_expansion(n_bytes, path, smallest=EXPANSION.table)
 
 
 def _is_text(kind: Any) -> bool:
@@ -159,7 +156,7 @@ def _expanded(table: Any, schema: Any, path: Path) -> Any:
         for chunk in column.chunks if is_stored_once else ():
             lengths = pc.binary_length(chunk.dictionary).cast(pa.int64())
             n_bytes += pc.sum(lengths.take(chunk.indices)).as_py() or 0
-        check_expansion(n_bytes, path, smallest=SMALLEST_LIMIT)
+        check_expansion(n_bytes, path, smallest=EXPANSION.table)
         columns.append(column.cast(field.type) if is_stored_once else column)
     return pa.Table.from_arrays(columns, schema=schema)
 
@@ -187,22 +184,22 @@ def _arrow_table(path: Path) -> tuple[Any, Any]:
     if not data.startswith(ARROW):
         raise ValueError("It does not begin as an Arrow file.")
     reader = pa.ipc.open_file(pa.py_buffer(data))
-    end = len(data) - TAIL - _unpack(data, "<i", len(data) - TAIL)
+    end = len(data) - TRAILER - _unpack(data, "<i", len(data) - TRAILER)
     footer = _target(data, end)
-    blocks = sorted(block for field in (2, 3) for block in _records(data, footer, field, BLOCK))
-    _check_blocks(blocks, end, len(data))
+    entries = sorted(entry for field in (2, 3) for entry in _records(data, footer, field, ENTRY))
+    _check_entries(entries, end, len(data))
     n_bytes = 0
-    for offset, n_metadata, _ in blocks:
+    for offset, n_metadata, _ in entries:
         n_bytes += _declared_size(data, offset, offset + n_metadata)
-        check_expansion(n_bytes, path, smallest=SMALLEST_LIMIT)
+        check_expansion(n_bytes, path, smallest=EXPANSION.table)
     return reader.read_all(), reader.schema
 
 
-def _check_blocks(blocks: list[tuple[int, ...]], end: int, n_bytes: int) -> None:
+def _check_entries(entries: list[tuple[int, ...]], end: int, n_bytes: int) -> None:
     """Compare the places of the messages that the footer lists with the file: no message between them is left out."""
-    starts, ends = [block[0] for block in blocks], [sum(block) for block in blocks]
+    starts, ends = [entry[0] for entry in entries], [sum(entry) for entry in entries]
     gaps = [after - before for before, after in zip(ends, [*starts[1:], end], strict=True)]
-    if not blocks or min(gaps) < 0 or max(gaps) > GAP or starts[0] > n_bytes - end + 4 * GAP:
+    if not entries or min(gaps) < 0 or max(gaps) > GAP or starts[0] > n_bytes - end + 4 * GAP:
         raise ValueError("The list of its parts is damaged.")
 
 

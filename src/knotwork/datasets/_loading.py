@@ -185,7 +185,7 @@ def summarise_datasets() -> list[DatasetSummary]:
 
 def _summarise(key: str) -> DatasetSummary:
     if key in DATASETS:
-        spec, place, source = DATASETS[key], find_dataset(key), SOURCES[key]
+        spec, place, source = DATASETS[key], find_dataset(key), DATASET_SOURCES[key]
         elsewhere = source.label if isinstance(source, ByHand) else f"fetch: {source.label}"
         sizes = (spec.n_rows, len(spec.numerical), len(spec.categorical), spec.subsample)
         return DatasetSummary(key, spec.task, *sizes, elsewhere if place is None else place.origin)
@@ -196,15 +196,27 @@ def _summarise(key: str) -> DatasetSummary:
 
 UCI_SERVER = "https://archive.ics.uci.edu"
 OPENML_SERVER = "https://www.openml.org"
-TIMEOUT = 60.0
-"""Timeout of a connection, in seconds."""
 
-DOWNLOAD_SECONDS, READ_BYTES = 600.0, 1 << 16
-"""Timeout of a whole download in seconds, and number of bytes per read."""
 
-MOST_DOWNLOADED = 100_000_000
-MOST_UNPACKED = 300_000_000
-"""Maximum number of bytes of an archive and of a file in it: ten times the largest of `SOURCES`."""
+@dataclass(frozen=True)
+class DownloadLimits:
+    """What a download may take.
+
+    Parameters
+    ----------
+    connection, download : float
+        Seconds without an answer, and seconds of a whole download: conventions.
+    archive, member : int
+        Bytes of an archive and of a file in it: ten times the largest of `DATASET_SOURCES`.
+    """
+
+    connection: float = 60.0
+    download: float = 600.0
+    archive: int = 100_000_000
+    member: int = 300_000_000
+
+
+LIMITS = DownloadLimits()
 
 DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, struct.error, ValueError)
 """Errors that readers of archives raise."""
@@ -281,7 +293,7 @@ def _eeg(content: bytes) -> pd.DataFrame:
 _BANK = (222, "bank+marketing", ("bank.zip/bank-full.csv",))
 _ABALONE = ("Sex", *DATASETS["abalone"].numerical, DATASETS["abalone"].target)
 
-SOURCES: Mapping[str, OpenML | UCIArchive | ByHand] = MappingProxyType(
+DATASET_SOURCES: Mapping[str, OpenML | UCIArchive | ByHand] = MappingProxyType(
     {
         "abalone": UCIArchive(1, "abalone", ("abalone.data",), partial(_csv, names=_ABALONE)),
         "california": ByHand("207 missing values were filled from the StatLib original, not from OpenML 45028"),
@@ -338,7 +350,7 @@ def fetch_dataset(key: str) -> Path:
     place = find_dataset(key)
     if place is not None and (place.origin != "cache" or check_dataset(key).is_good):
         return place.path
-    source = SOURCES[key]
+    source = DATASET_SOURCES[key]
     if isinstance(source, ByHand):
         raise DatasetUnavailableError(
             f"data set {key!r} ({spec.reference}) cannot be built from a download: {source.reason}. "
@@ -357,7 +369,7 @@ def fetch_dataset(key: str) -> Path:
 
 def _fetch_openml(source: OpenML, spec: DatasetSpec) -> pd.DataFrame:
     try:
-        with _timeout(TIMEOUT):
+        with _timeout(LIMITS.connection):
             table: pd.DataFrame = fetch_openml(
                 data_id=source.data_id,
                 target_column=None,  # the target stays a column of the table
@@ -390,14 +402,14 @@ class _ArchiveError(Exception):
 
 
 def _download(url: str) -> bytes:
-    parts, n_bytes, deadline = [], 0, time.monotonic() + DOWNLOAD_SECONDS
-    with urlopen(url, timeout=TIMEOUT) as answer:
-        while part := answer.read1(READ_BYTES):  # returns the bytes that have arrived
+    parts, n_bytes, deadline = [], 0, time.monotonic() + LIMITS.download
+    with urlopen(url, timeout=LIMITS.connection) as answer:
+        while part := answer.read1(1 << 16):  # returns the bytes that have arrived
             n_bytes += len(part)
-            if n_bytes > MOST_DOWNLOADED:
-                raise _ArchiveError(f"the server's answer is longer than {MOST_DOWNLOADED:,} bytes")
+            if n_bytes > LIMITS.archive:
+                raise _ArchiveError(f"the server's answer is longer than {LIMITS.archive:,} bytes")
             if time.monotonic() > deadline:
-                raise _ArchiveError(f"the server has not sent the whole archive in {DOWNLOAD_SECONDS:.0f} seconds")
+                raise _ArchiveError(f"the server has not sent the whole archive in {LIMITS.download:.0f} seconds")
             parts.append(part)
     return b"".join(parts)
 
@@ -422,7 +434,7 @@ def _unpacked(files: zipfile.ZipFile, name: str) -> bytes:
     entry = files.getinfo(name)
     if entry.flag_bits & 0x1:
         raise _ArchiveError(f"the file {name!r} of the server's archive is encrypted")
-    if entry.file_size > MOST_UNPACKED:
+    if entry.file_size > LIMITS.member:
         raise _ArchiveError(f"the file {name!r} of the server's archive would have {entry.file_size:,} bytes")
     with files.open(entry) as file:  # reads at most the declared size
         return file.read()
@@ -475,7 +487,7 @@ def _unavailable(spec: DatasetSpec, url: str, error: Exception) -> DatasetUnavai
 
 def _mismatch(spec: DatasetSpec, difference: str) -> DatasetMismatchError:
     return DatasetMismatchError(
-        f"the table from {SOURCES[spec.key].label} does not match data set {spec.key!r}: {difference}. "
+        f"the table from {DATASET_SOURCES[spec.key].label} does not match data set {spec.key!r}: {difference}. "
         f"Nothing was kept. {_next(spec)} To use the server's table anyway, download it and read it with "
         "knotwork.datasets.read_table."
     )

@@ -35,12 +35,29 @@ HEAD_BYTES = 2**20
 SAMPLED_ROWS = 200
 """Number of rows from which the format is detected."""
 
-CHUNK_BYTES = 2**24
+COUNTED_BYTES = 2**24
 """Number of bytes that are read at a time."""
 
-TEXT_LIMIT = 2**28
-LARGEST_RATIO = 200
-"""A file may expand to 256 MiB, or to 200 times its size: no real table is compressed more than that."""
+
+@dataclass(frozen=True)
+class ExpansionRule:
+    """How much memory a file may need, by its size.
+
+    Parameters
+    ----------
+    text, table : int
+        Bytes that any text file, and any file with types, may need: columns of few values are stored in next to no
+        space. 256 MiB and 1 GiB are conventions.
+    ratio : int
+        A larger file may need this many times its size: no real table is compressed more than that.
+    """
+
+    text: int = 2**28
+    table: int = 2**30
+    ratio: int = 200
+
+
+EXPANSION = ExpansionRule()
 
 BYTE_ORDER_MARKS = {
     codecs.BOM_UTF32_LE: "utf-32",
@@ -263,9 +280,9 @@ def _undecodable(path: Path, encoding: str, error: UnicodeError) -> ArgumentErro
     return argument_error("path", f"be text in the encoding {encoding}{where}", str(path), hint)
 
 
-def check_expansion(n_bytes: int, path: Path, *, smallest: int = TEXT_LIMIT) -> int:
+def check_expansion(n_bytes: int, path: Path, *, smallest: int = EXPANSION.text) -> int:
     """Return the bytes of memory that a file may need, at least `smallest`; raise an error if it needs `n_bytes`."""
-    limit = max(smallest, LARGEST_RATIO * path.stat().st_size)
+    limit = max(smallest, EXPANSION.ratio * path.stat().st_size)
     if not 0 <= n_bytes <= limit:
         raise argument_error(
             "path",
@@ -330,7 +347,7 @@ def _count(content: _Content, signs: str) -> list[int]:
     """Return how often each of some ASCII characters occurs; much faster than `bytes.count` for frequent ones."""
     counts = [0] * len(signs)
     with content.open() as file:
-        while chunk := file.read(CHUNK_BYTES):
+        while chunk := file.read(COUNTED_BYTES):
             codes = np.frombuffer(chunk, dtype=np.uint8)
             for place, sign in enumerate(signs):
                 if sign.encode() in chunk:

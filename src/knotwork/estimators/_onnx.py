@@ -12,7 +12,7 @@ import numpy as np
 
 from knotwork._checks import argument_error, check_installed
 from knotwork._files import write_atomically
-from knotwork._preparation.columns import LARGEST, Role
+from knotwork._preparation.columns import LARGEST_FLOAT, Role
 from knotwork._preparation.targets import Labels
 from knotwork.basis import FAMILIES
 from knotwork.estimators._base import TabularEstimator
@@ -166,7 +166,7 @@ def _in_units(graph: OnnxGraph, units: Any) -> tuple[str, str]:
     missing = graph("IsNaN", NUMBERS)
     limit = float(np.finfo(np.float32).max) / 4
     known = graph("Where", missing, units[0], NUMBERS)
-    bounded = graph("Clip", known, np.float64(-LARGEST), np.float64(LARGEST))
+    bounded = graph("Clip", known, np.float64(-LARGEST_FLOAT), np.float64(LARGEST_FLOAT))
     halves = graph("Sub", graph("Mul", bounded, np.float64(0.5)), 0.5 * units[0])
     scaled = graph("Clip", graph("Div", halves, 0.5 * units[1]), np.float64(-limit), np.float64(limit))
     return graph("Cast", scaled, to=FLOAT), missing

@@ -24,7 +24,7 @@ from knotwork._preparation.streams import (
     survey_batches,
     whole_batches,
 )
-from knotwork._preparation.targets import DTYPES, Labels, check_target
+from knotwork._preparation.targets import LABEL_TYPES, Labels, check_target
 from knotwork._preparation.validation import LARGEST_SEED, as_splits
 from knotwork._tables import as_frame, source_names
 from knotwork.errors import ColumnTypeError, ColumnWarning
@@ -68,7 +68,7 @@ class _ClassesSurvey:
         labels, codes = Labels.from_values(y)
         self._counts.update(dict(zip(labels.values, np.bincount(codes).tolist(), strict=True)))
         self._dtypes.add(labels.dtype)
-        are_numbers = {DTYPES[dtype] for dtype in self._dtypes} <= {int, float}
+        are_numbers = {LABEL_TYPES[dtype] for dtype in self._dtypes} <= {int, float}
         if len(self._dtypes) > 1 and not are_numbers:
             kinds = " and ".join(sorted(self._dtypes))
             raise ColumnTypeError(f"y must have one type in all batches, but has {kinds}. Convert it first.")
@@ -76,7 +76,7 @@ class _ClassesSurvey:
     def known(self, task: Classification) -> Classification:
         """Return the task with the classes of all batches."""
         dtype = next(iter(self._dtypes)) if len(self._dtypes) == 1 else np.result_type(*self._dtypes).name
-        labels = Labels(tuple(DTYPES[dtype](value) for value in sorted(self._counts)), dtype)
+        labels = Labels(tuple(LABEL_TYPES[dtype](value) for value in sorted(self._counts)), dtype)
         return task.with_classes(labels, np.array([self._counts[value] for value in labels.values]))
 
 
