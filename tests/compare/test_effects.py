@@ -13,7 +13,7 @@ from knotwork.compare._effects import MODEL_KNOTS, feature_effects, ordered_cate
 from knotwork.compare._figures import effect_picture
 from knotwork.compare._source import read_source
 from knotwork.errors import ColumnWarning
-from knotwork.estimators.explanations import MOST_ROWS
+from knotwork.estimators import EFFECTS
 from tests.compare.cases import MESSY, shorten, write_flats
 
 
@@ -57,7 +57,7 @@ def test_partial_dependence_is_the_mean_over_rows(known):
     by_label = dict(zip(c.values, c.curves[""], strict=True))
     assert by_label["u"] - by_label["v"] == pytest.approx(10.0)
     assert by_label["v"] == pytest.approx(by_label["w"])
-    assert MOST_ROWS < 500  # so that the rows are a sample
+    assert EFFECTS.n_rows < 500  # so that the rows are a sample
 
 
 def test_knots_of_every_placement_and_of_the_model(known):

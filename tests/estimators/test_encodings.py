@@ -4,7 +4,7 @@ import pytest
 
 from knotwork.encoders import METHOD_TABLE, Embedding
 from knotwork.errors import ArgumentError
-from knotwork.estimators._encodings import choose_encodings
+from knotwork.estimators._settings import choose_encodings
 
 NAMES = ["age", "income", "rooms"]
 

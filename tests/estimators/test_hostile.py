@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import knotwork as kw
 from knotwork.encoders import Encoding
 from knotwork.errors import ColumnError
-from knotwork.estimators._encodings import CANDIDATES
+from knotwork.estimators._settings import CANDIDATES
 from knotwork.nn import FTTransformerConfig, MLPConfig, ResNetConfig
 from tests.estimators.hostile import CLASSES, COLUMNS, TARGETS, as_container, make_frame
 

@@ -14,8 +14,7 @@ from knotwork._preparation.validation import draw_split
 from knotwork._recommend import BACKBONES, RECOMMENDATIONS, TASKS
 from knotwork.errors import ArgumentError
 from knotwork.estimators import _steps as steps
-from knotwork.estimators._encodings import CANDIDATES
-from knotwork.estimators._plans import plan_choice
+from knotwork.estimators._settings import CANDIDATES, plan_choice
 from knotwork.nn import FTTransformerConfig, MLPConfig, ResNetConfig
 from knotwork.training._objectives import USUAL
 from tests.estimators.saved_cases import uneven_weights

@@ -2,7 +2,8 @@
 
 import inspect
 import pickle
-from dataclasses import fields
+from dataclasses import dataclass, fields
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -12,9 +13,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import knotwork as kw
-from knotwork.errors import ArgumentTypeError
-from knotwork.estimators._parameters import AT_FIT, ELSEWHERE, OTHER_NAMES, _homes
-from knotwork.nn import BACKBONES, MLPConfig, RealMLPConfig, TabMConfig
+from knotwork.errors import ArgumentError, ArgumentTypeError
+from knotwork.estimators._settings import AT_FIT, ELSEWHERE, OTHER_NAMES, _homes
+from knotwork.nn import BACKBONES, FTTransformerConfig, MLPConfig, RealMLPConfig, TabMConfig
 
 X = np.random.default_rng(0).normal(size=(60, 2))
 y = X[:, 0] + X[:, 1] ** 2
@@ -88,13 +89,43 @@ def test_settings_that_are_not_set_are_those_of_the_backbone():
         ({"columns": 3, "columns__missing": "zeros"}, "columns__missing is not a valid parameter: int has no missing"),
         ({"validation__share": 0.3}, "share must be left at 0.1 unless rows='time'"),
         ({"validation__folds": 3}, "ValidationConfig has no folds. Available: 'rows', 'share', 'refit'"),
-        ({"objective__power": 1.2}, "Squared has no power"),
+        (
+            {"objective__power": 1.2},
+            r"Squared has no power: it has no settings. power is a parameter of Tweedie: objective=knotwork.Tweedie\(",
+        ),
+        ({"objective__gamma": 2.0}, "Squared has no gamma: it has no settings.$"),  # Focal is for classes
         ({"interactions__rank": 3}, "interactions__rank is not a valid parameter while interactions is None"),
     ],
 )
 def test_parameters_that_do_not_exist_or_are_not_valid(parameters, message):
     with pytest.raises((ValueError, AttributeError), match=message):
         kw.TabularRegressor().set_params(**parameters)
+
+
+def test_a_setting_that_the_default_objective_has_not_names_the_one_that_has_it():
+    with pytest.raises(ArgumentError) as caught:
+        kw.TabularRegressor().set_params(objective__delta=2.0)
+    assert str(caught.value) == (
+        "objective__delta is not a valid parameter: Squared has no delta: it has no settings. "
+        "delta is a parameter of Huber: objective=knotwork.Huber(delta=2.0)."
+    )
+    with pytest.raises(ArgumentError, match=r"LogLoss has no delta\. Available: 'class_weight', 'calibrate'\.$"):
+        kw.TabularClassifier().set_params(objective__delta=2.0)
+
+
+@dataclass(frozen=True)
+class OtherTransformer(FTTransformerConfig):
+    name: ClassVar[str] = "other"
+
+
+@pytest.mark.parametrize("backbone", ["ft", FTTransformerConfig(d_token=8, n_heads=2), OtherTransformer()])
+@pytest.mark.parametrize("categories", ["code", "mixed"])
+def test_an_ft_transformer_refuses_categories_that_are_not_learned_vectors(backbone, categories, monkeypatch):
+    """It has learned vectors of categories in any case, so the parameter would have no effect."""
+    monkeypatch.setitem(BACKBONES, "other", OtherTransformer)
+    model = kw.TabularRegressor(backbone=backbone, columns=kw.ColumnConfig(categories=categories), device="cpu")
+    with pytest.raises(ArgumentError, match="categories must be 'embedding'.* always learns vectors of categories"):
+        model.fit(X, y)
 
 
 def test_nested_parameters_of_columns_validation_and_objective():

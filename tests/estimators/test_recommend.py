@@ -226,18 +226,18 @@ def test_what_is_said_without_one_table(errors):
 
 
 def test_the_candidates_of_a_search_are_as_near_to_the_best_as_they_are_said_to_be():
-    from knotwork.estimators import _encodings
+    from knotwork.estimators import _settings
 
     logs = {"ten": [], "recommended": [], "size 15": []}
     for task, backbone in product(TASKS, ("mlp", "resnet")):
         entry = advice.budgets()[task, backbone, "high"]
         names, excess = [advice.named(each) for each in entry.configurations], advice.log_excess(entry)
-        recommended = advice.named(advice.of_paper(task, backbone, _encodings.BUDGET))
-        chosen = {"ten": _encodings.CANDIDATES, "recommended": [recommended],
+        recommended = advice.named(advice.of_paper(task, backbone, _settings.BUDGET))
+        chosen = {"ten": _settings.CANDIDATES, "recommended": [recommended],
                   "size 15": [name for name in names if name.endswith("@15")]}  # fmt: skip
         for name, each in chosen.items():
             logs[name].extend(excess[:, [names.index(one) for one in each]].min(axis=1))
     ten, recommended, size = (f"{100 * np.expm1(np.mean(logs[name])):.1f} %" for name in logs)
-    text = " ".join(Path(_encodings.__file__).read_text(encoding="utf-8").split())
+    text = " ".join(Path(_settings.__file__).read_text(encoding="utf-8").split())
     assert f"the best of these ten is on average {ten} above the error" in text
     assert f"the recommended encoding is {recommended} above it and the best of all at size 15, {size}." in text

@@ -17,10 +17,10 @@ from knotwork._preparation.columns import CodedTable, Columns, Role, TableColumn
 from knotwork.compare._source import Source
 from knotwork.encoders import SplineEncoder
 from knotwork.errors import MissingPackageError
-from knotwork.estimators import FittedModel
-from knotwork.estimators.explanations import (
-    OUTERMOST,
+from knotwork.estimators import (
+    EFFECTS,
     FeatureEffect,
+    FittedModel,
     averaged_rows,
     column_effect,
     representatives,
@@ -274,7 +274,7 @@ def _ends(present: Floats) -> tuple[float, float]:
     """Return the ends of the axis: those of all values but the tails, unless nothing else is left."""
     if not len(present):
         return 0.0, 0.0
-    low, high = np.quantile(present, [OUTERMOST, 1 - OUTERMOST])
+    low, high = np.quantile(present, [EFFECTS.outermost, 1 - EFFECTS.outermost])
     return (float(low), float(high)) if low < high else (float(present.min()), float(present.max()))
 
 

@@ -18,7 +18,7 @@ from knotwork.compare._scoring import Scored
 from knotwork.compare._source import Source
 from knotwork.compare._verdict import HOW, RankedRow, Ranking, significant
 from knotwork.encoders import FeatureChoice
-from knotwork.estimators.explanations import MOST_ROWS
+from knotwork.estimators import EFFECTS
 from knotwork.report import DARK, LIGHT, Cell, Picture, ReportTable, page_template, shown_picture
 from knotwork.training import METRICS
 
@@ -121,7 +121,7 @@ def write_page(
         features=_folded(_features(effects, compared)),
         features_words=_features_words(len(effects), n_features),
         how=HOW,
-        n_averaged=MOST_ROWS,
+        n_averaged=EFFECTS.n_rows,
         light=LIGHT,
         dark=DARK,
         knotwork_version=version("knotwork"),

@@ -5,11 +5,19 @@ from knotwork._checks import check_part
 check_part(__name__)
 from knotwork.estimators._base import fitted, settings_of
 from knotwork.estimators._combination import ValidationRows
-from knotwork.estimators._configs import ColumnConfig, ValidationConfig
 from knotwork.estimators._estimators import TabularClassifier, TabularRegressor
+from knotwork.estimators._explanations import (
+    EFFECTS,
+    FeatureEffect,
+    averaged_rows,
+    column_effect,
+    representatives,
+    responses_at,
+)
 from knotwork.estimators._model import FittedModel
 from knotwork.estimators._persistence import load
-from knotwork.estimators._plans import EFFORTS, choose_features, effort_seconds
+from knotwork.estimators._plans import EFFORTS, effort_seconds
+from knotwork.estimators._settings import ColumnConfig, ValidationConfig, choose_features
 from knotwork.estimators._steps import Monitor, Preparation, combine, prepare, train
 
 __all__ = ["ColumnConfig", "TabularClassifier", "TabularRegressor", "ValidationConfig", "load"]

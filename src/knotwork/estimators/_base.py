@@ -12,17 +12,24 @@ from sklearn.utils.validation import check_is_fitted
 from knotwork._pictures import pictures_html
 from knotwork._preparation.columns import CodedTable
 from knotwork._tables import is_stream
-from knotwork.estimators._configs import ColumnConfig
+from knotwork.estimators._explanations import (
+    FeatureEffect,
+    TableFunction,
+    column_pictures,
+    contributions,
+    effects,
+    plot_effects,
+    plot_history,
+    table_function,
+)
 from knotwork.estimators._model import FittedModel
-from knotwork.estimators._parameters import hinted, nested_parameters, with_nested
-from knotwork.estimators._settings import FitSettings
+from knotwork.estimators._settings import ColumnConfig, FitSettings, hinted, nested_parameters, with_nested
 from knotwork.estimators._steps import Monitor, fit_model
 from knotwork.nn import Backbone, InteractionConfig
 from knotwork.training import Objective, Reporter, TrainingConfig
 
-if TYPE_CHECKING:  # explanations are loaded when they are asked for
+if TYPE_CHECKING:  # an estimator that is made does not load additive models
     from knotwork.additive import Contributions
-    from knotwork.estimators.explanations import FeatureEffect, TableFunction
 
 __all__ = ["FromModel", "TabularEstimator", "fitted", "settings_of"]
 
@@ -300,7 +307,7 @@ class TabularEstimator(BaseEstimator):
         tags.target_tags.required = True
         return tags
 
-    def effects(self, X: Any, columns: Sequence[Any] | None = None, *, n_points: int = 40) -> "list[FeatureEffect]":
+    def effects(self, X: Any, columns: Sequence[Any] | None = None, *, n_points: int = 40) -> list[FeatureEffect]:
         """Return how predictions depend on each column: partial dependence, and the lines of single rows.
 
         A column takes values that rows of `X` have, in up to 200 random rows; all else stays as it is. It works on
@@ -320,8 +327,6 @@ class TabularEstimator(BaseEstimator):
         list of FeatureEffect
             With ``name``, ``values``, ``mean``, ``lines`` and ``outputs``.
         """
-        from knotwork.estimators.explanations import effects  # noqa: PLC0415 - only explanations need it
-
         return effects(self._fitted, X, columns, n_points=n_points)
 
     def contributions(
@@ -350,11 +355,9 @@ class TabularEstimator(BaseEstimator):
             With ``names``, ``values`` of shape (n, n_columns), and ``baseline``: numbers, or probabilities of the
             second of two classes; with more classes, a last axis of classes.
         """
-        from knotwork.estimators.explanations import contributions  # noqa: PLC0415 - only explanations need it
-
         return contributions(self._fitted, X, background, n_permutations=n_permutations, random_state=random_state)
 
-    def as_function(self, X: Any) -> "TableFunction":
+    def as_function(self, X: Any) -> TableFunction:
         """Return the model as a function of a matrix of numbers, for libraries that need one, such as SHAP.
 
         Parameters
@@ -368,8 +371,6 @@ class TabularEstimator(BaseEstimator):
             With ``matrix`` (numbers, and codes of categories), ``names`` of its columns, and ``function``, as in
             ``shap.Explainer(explained.function, explained.matrix, feature_names=explained.names)``.
         """
-        from knotwork.estimators.explanations import table_function  # noqa: PLC0415 - only explanations need it
-
         return table_function(self._fitted, X)
 
     def plot_effects(self, X: Any, columns: Sequence[Any] | None = None) -> Any:
@@ -387,8 +388,6 @@ class TabularEstimator(BaseEstimator):
         matplotlib.figure.Figure
             One panel for each column.
         """
-        from knotwork.estimators.explanations import plot_effects  # noqa: PLC0415 - only explanations need it
-
         return plot_effects(self._fitted, X, columns)
 
     def plot_history(self) -> Any:
@@ -399,16 +398,12 @@ class TabularEstimator(BaseEstimator):
         matplotlib.figure.Figure
             Two panels.
         """
-        from knotwork.estimators.explanations import plot_history  # noqa: PLC0415 - only explanations need it
-
         return plot_history(self._fitted)
 
     def _repr_html_inner(self) -> str:
         html: str = super()._repr_html_inner()
         if not self.__sklearn_is_fitted__():
             return html
-        from knotwork.estimators.explanations import column_pictures  # noqa: PLC0415 - only notebooks need it
-
         return html + pictures_html(column_pictures(self._fitted))
 
     def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:

@@ -36,9 +36,8 @@ from knotwork.encoders import METHOD_TABLE, Embedding, Encoding, FeatureChoice
 from knotwork.errors import PersistenceError
 from knotwork.estimators._base import TabularEstimator
 from knotwork.estimators._combination import Residuals
-from knotwork.estimators._configs import ColumnConfig, ValidationConfig
 from knotwork.estimators._estimators import TabularClassifier, TabularRegressor
-from knotwork.estimators._model import FittedModel
+from knotwork.estimators._model import Calibration, Classification, FittedModel, Regression, Task
 from knotwork.estimators._saved_networks import (
     MOST_LAYERS,
     NetworkShape,
@@ -46,7 +45,7 @@ from knotwork.estimators._saved_networks import (
     check_layers,
     network_arrays,
 )
-from knotwork.estimators._tasks import Calibration, Classification, Regression, Task
+from knotwork.estimators._settings import ColumnConfig, ValidationConfig
 from knotwork.nn import BACKBONES, InteractionConfig, StackLayout
 from knotwork.training import (
     CATEGORIES,

@@ -8,15 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from knotwork._preparation.members import PreparedTable
-from knotwork.encoders import FEATURE_CANDIDATES, PER_FEATURE, Encoding, FeatureChoice, choose_columns
-from knotwork.estimators._encodings import CANDIDATES, candidates_of, choose_encodings
-from knotwork.knots import to_usual_range
+from knotwork.encoders import Encoding, FeatureChoice
 from knotwork.nn import Backbone, InteractionConfig, MLPConfig, RealMLPConfig, ResNetConfig, TabMConfig
-from knotwork.training import History, Member, Objective, Trained, TrainingConfig, TrainingTable, network_products
+from knotwork.training import History, Member, Trained, TrainingConfig, TrainingTable, network_products
 
 __all__ = [
-    "EFFORTS", "FitPlan", "Recipe", "Warm", "choose_features", "effort_seconds", "plan_choice", "plan_effort",
-    "plan_members", "refit_members", "share_of_validation", "warm_members",
+    "EFFORTS", "FitPlan", "Recipe", "Warm", "effort_seconds", "plan_effort", "plan_members", "refit_members",
+    "share_of_validation", "warm_members",
 ]  # fmt: skip
 
 
@@ -283,54 +281,6 @@ def _seconds(recipes: Sequence[Recipe], table: TrainingTable, n_folds: int, *, d
         products += rows * n_folds * network_products(table, size, embedding, recipe.backbone)
         steps = max(steps, rows / recipe.config.batch_size_for(table.n_rows))
     return max(products / PRODUCTS[device], steps * STEP_SECONDS[device])
-
-
-def plan_choice(
-    encoding: Any, search: str | None, backbone: Backbone, *,
-    names: list[Any], objective: Objective, training: TrainingConfig | None, n_members: int,
-) -> FitPlan:  # fmt: skip
-    """Return the plan of a user who says what is trained; parameters as in `TabularRegressor`.
-
-    `names` are those of the numerical columns, or their places in the table. If the encoding of each column is chosen
-    by training rows, the recommended one stands for it until the rows of the folds are drawn.
-    """
-    about: dict[str, Any] = {"names": names, "task": objective.task, "backbone": backbone.advice}
-    is_tried = search is not None and search != PER_FEATURE and bool(names)  # without numbers all are the same
-    if is_tried:
-        choices = [(each,) * len(names) for each in candidates_of(encoding, CANDIDATES)]
-    else:
-        choices = [choose_encodings("recommended" if search is not None else encoding, **about)]
-    config = TrainingConfig(**backbone.training(objective.trained_as)) if training is None else training
-    recipes = [Recipe(choice, backbone, config) for choice in choices]
-    way = search if search is not None and search != PER_FEATURE else "all"
-    return FitPlan(recipes, way, n_seeds=n_members)
-
-
-def choose_features(prepared: PreparedTable, names: Sequence[Any], encoding: Any = "auto") -> list[FeatureChoice]:
-    """Choose the encoding of every numerical column on the training rows of the first fold.
-
-    Values far out are moved to the ends of the column's usual range, as the networks do.
-
-    Parameters
-    ----------
-    prepared : PreparedTable
-        The table and its folds.
-    names : sequence
-        Names of the numerical columns.
-    encoding : "auto" or sequence of str
-        The methods to choose among.
-    """
-    if not len(names):
-        return []
-    split, table = prepared.splits[0], prepared.table
-    rows = split.train
-    numbers = table.numbers[rows].copy()
-    for place in range(numbers.shape[1]):
-        numbers[:, place] = to_usual_range(numbers[:, place])
-    weights = None if table.weights is None else table.weights[rows]
-    candidates = candidates_of(encoding, FEATURE_CANDIDATES)
-    about: dict[str, Any] = {"task": table.task, "weights": weights, "candidates": candidates, "seed": split.seed}
-    return choose_columns(numbers, table.target[rows], names=names, **about)
 
 
 def plan_members(prepared: PreparedTable, plan: FitPlan, seeds: npt.NDArray[np.int64]) -> list[Member]:

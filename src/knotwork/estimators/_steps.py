@@ -22,21 +22,17 @@ from knotwork._preparation.validation import Holdout, group_codes
 from knotwork._tables import is_stream
 from knotwork.encoders import PER_FEATURE, FeatureChoice
 from knotwork.estimators._combination import Combination, combine_members
-from knotwork.estimators._encodings import ENSEMBLE
-from knotwork.estimators._model import FittedModel, Held
-from knotwork.estimators._parameters import check_source
+from knotwork.estimators._model import FittedModel, Held, Task, Weights
 from knotwork.estimators._plans import (
     FitPlan,
     Recipe,
     Warm,
-    choose_features,
     plan_members,
     refit_members,
     share_of_validation,
     warm_members,
 )
-from knotwork.estimators._settings import FitSettings
-from knotwork.estimators._tasks import Task, Weights
+from knotwork.estimators._settings import ENSEMBLE, FitSettings, check_source, choose_features
 from knotwork.training import (
     LOGGER,
     ClassObjective,

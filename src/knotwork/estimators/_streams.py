@@ -28,7 +28,7 @@ from knotwork._preparation.targets import LABEL_TYPES, Labels, check_target
 from knotwork._preparation.validation import LARGEST_SEED, as_splits
 from knotwork._tables import as_frame, source_names
 from knotwork.errors import ColumnTypeError, ColumnWarning
-from knotwork.estimators._model import FittedModel
+from knotwork.estimators._model import Classification, FittedModel, Task, Weights
 from knotwork.estimators._settings import FitSettings
 from knotwork.estimators._steps import (
     Preparation,
@@ -39,7 +39,6 @@ from knotwork.estimators._steps import (
     warn_of_few,
     with_members,
 )
-from knotwork.estimators._tasks import Classification, Task, Weights
 from knotwork.training import RowChunks, RowFormat, TrainingTable, column_units
 
 __all__ = ["predicted_batches", "prepare_stream", "read_beside_target", "scratch_folder"]

@@ -16,38 +16,50 @@ from sklearn.utils import check_random_state
 from knotwork._checks import argument_error, check_int, listed, suggestion
 from knotwork._pictures import ColumnPicture, count_values, panels, picture_fitted
 from knotwork._preparation.columns import CodedTable, Span
-from knotwork.additive import Contributions
 from knotwork.basis import FittedBasis, make_basis
 from knotwork.encoders import Encoding
+from knotwork.estimators._model import FittedModel
 
-if TYPE_CHECKING:
-    from knotwork.estimators._model import FittedModel
+if TYPE_CHECKING:  # an estimator that is made does not load additive models
+    from knotwork.additive import Contributions
 
 __all__ = [
-    "MOST_ROWS", "OUTERMOST", "Contributions", "FeatureEffect", "TableFunction", "averaged_rows", "column_effect",
-    "column_pictures", "contributions", "effects", "plot_effects", "plot_history", "representatives", "responses_at",
-    "table_function",
+    "EFFECTS", "FeatureEffect", "TableFunction", "averaged_rows", "column_effect", "column_pictures", "contributions",
+    "effects", "plot_effects", "plot_history", "representatives", "responses_at", "table_function",
 ]  # fmt: skip
 
 Floats = npt.NDArray[np.float64]
 
-MOST_ROWS = 200
-"""Rows whose predictions an effect averages."""
-
-MOST_CATEGORIES = 20
-"""Categories of an effect, the most frequent ones."""
-
-MOST_LINES = 40
-"""Lines of single rows in a plot."""
-
-MOST_PANELS = 9
-"""Columns in a plot, unless they are named."""
-
-OUTERMOST = 0.01
-"""Share of the rows at either end of a column at whose values no effect is computed: they say little."""
-
-ROWS_AT_ONCE, NUMBERS_AT_ONCE = 1 << 16, 1 << 24
+ROWS_PER_CALL, NUMBERS_PER_CALL = 1 << 16, 1 << 24
 """Rows of one call of the networks, and numbers of a table whose rows are repeated for it."""
+
+
+@dataclass(frozen=True)
+class EffectRule:
+    """How much of a table the effect of a column takes, and how much of that a plot shows; conventions.
+
+    Parameters
+    ----------
+    n_rows : int
+        Rows whose predictions are averaged.
+    n_categories : int
+        Categories, the most frequent ones.
+    outermost : float
+        Share of the rows at either end of a column at whose values no effect is computed: they say little.
+    n_lines : int
+        Lines of single rows in a plot.
+    n_panels : int
+        Columns in a plot, unless they are named.
+    """
+
+    n_rows: int = 200
+    n_categories: int = 20
+    outermost: float = 0.01
+    n_lines: int = 40
+    n_panels: int = 9
+
+
+EFFECTS = EffectRule()
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +92,7 @@ class FeatureEffect:
 
 @dataclass(frozen=True, eq=False)
 class TableFunction:
-    """A model as a function of a matrix of numbers, as libraries of explanations want it.
+    """A model as a function of a matrix of numbers, as libraries of explanations expect it.
 
     Parameters
     ----------
@@ -98,7 +110,7 @@ class TableFunction:
 
 
 def effects(
-    model: "FittedModel", X: Any, columns: Sequence[Any] | None, *, n_points: int, seed: Any = 0
+    model: FittedModel, X: Any, columns: Sequence[Any] | None, *, n_points: int, seed: Any = 0
 ) -> list[FeatureEffect]:
     """Return the effects of columns on predictions; see `TabularRegressor.effects`."""
     check_int(n_points, "n_points", minimum=2)
@@ -112,10 +124,10 @@ def effects(
 
 def averaged_rows(table: CodedTable, seed: Any = 0) -> CodedTable:
     """Return the rows of a table whose predictions effects average."""
-    return table.take(check_random_state(seed).permutation(table.n_rows)[:MOST_ROWS])
+    return table.take(check_random_state(seed).permutation(table.n_rows)[: EFFECTS.n_rows])
 
 
-def _places(model: "FittedModel", columns: Sequence[Any] | None) -> list[int]:
+def _places(model: FittedModel, columns: Sequence[Any] | None) -> list[int]:
     """Return the places of columns by their names; by default of all that networks see."""
     names, seen = model.columns.labels, model.columns.seen
     if columns is None:
@@ -128,7 +140,7 @@ def _places(model: "FittedModel", columns: Sequence[Any] | None) -> list[int]:
     return [names.index(name) for name in columns]
 
 
-def column_effect(model: "FittedModel", rows: CodedTable, place: int, entries: npt.NDArray[Any]) -> FeatureEffect:
+def column_effect(model: FittedModel, rows: CodedTable, place: int, entries: npt.NDArray[Any]) -> FeatureEffect:
     """Return the effect of the column at a place, averaged over rows; `entries` are values of `representatives`."""
     columns = model.columns
     span, values = columns.spans[place], entries[:, 0]
@@ -151,26 +163,26 @@ def representatives(entries: npt.NDArray[Any], span: Span, n_points: int) -> npt
         return entries[:1]
     distinct, first, counts = np.unique(column[known], return_index=True, return_counts=True)
     if span.field == "codes":
-        chosen = np.argsort(-counts, kind="stable")[:MOST_CATEGORIES]
+        chosen = np.argsort(-counts, kind="stable")[: EFFECTS.n_categories]
     elif len(distinct) <= n_points:
         chosen = np.arange(len(distinct))
     else:
         shares = (np.cumsum(counts) - 0.5 * counts) / counts.sum()
-        levels = np.linspace(OUTERMOST, 1.0 - OUTERMOST, n_points)
+        levels = np.linspace(EFFECTS.outermost, 1.0 - EFFECTS.outermost, n_points)
         chosen = np.unique(np.searchsorted(shares, levels).clip(max=len(distinct) - 1))
     return entries[known[first[chosen]]]
 
 
-def responses_at(model: "FittedModel", rows: CodedTable, settings: Sequence[tuple[Span, npt.NDArray[Any]]]) -> Floats:
+def responses_at(model: FittedModel, rows: CodedTable, settings: Sequence[tuple[Span, npt.NDArray[Any]]]) -> Floats:
     """Return predictions or probabilities for rows whose columns are set to each of k values, (n, k, n_outputs).
 
     `settings` has k values of each column, of shape (k, width).
     """
     n_rows, n_values = rows.n_rows, len(settings[0][1])
-    at_once = max(NUMBERS_AT_ONCE // max(n_rows * (rows.numbers.shape[1] + rows.codes.shape[1]), 1), 1)
+    n_per_call = max(NUMBERS_PER_CALL // max(n_rows * (rows.numbers.shape[1] + rows.codes.shape[1]), 1), 1)
     parts = []
-    for start in range(0, n_values, at_once):
-        chosen = slice(start, min(start + at_once, n_values))
+    for start in range(0, n_values, n_per_call):
+        chosen = slice(start, min(start + n_per_call, n_values))
         repeated = rows.take(np.tile(np.arange(n_rows), chosen.stop - start))
         for span, values in settings:
             repeated = repeated.with_values(span, np.repeat(values[chosen], n_rows, axis=0))
@@ -178,27 +190,29 @@ def responses_at(model: "FittedModel", rows: CodedTable, settings: Sequence[tupl
     return np.concatenate(parts).swapaxes(0, 1)
 
 
-def _responses(model: "FittedModel", table: CodedTable) -> Floats:
+def _responses(model: FittedModel, table: CodedTable) -> Floats:
     """Return predictions or probabilities, of shape (n, n_outputs)."""
-    starts = range(0, len(table.numbers), ROWS_AT_ONCE)
-    parts = (table.take(slice(start, start + ROWS_AT_ONCE)) for start in starts)
+    starts = range(0, len(table.numbers), ROWS_PER_CALL)
+    parts = (table.take(slice(start, start + ROWS_PER_CALL)) for start in starts)
     return np.concatenate([model.responses(part) for part in parts])
 
 
-def _shown(model: "FittedModel") -> int | None:
+def _shown(model: FittedModel) -> int | None:
     """Return the output that stands for all: the only one, or the second of two classes; None if there are more."""
     n_outputs = len(model.response_names)
     return n_outputs - 1 if n_outputs <= (2 if model.task.name == "classification" else 1) else None
 
 
 def contributions(
-    model: "FittedModel", X: Any, background: Any, *, n_permutations: int, random_state: Any
-) -> Contributions:
+    model: FittedModel, X: Any, background: Any, *, n_permutations: int, random_state: Any
+) -> "Contributions":
     """Return the contributions of columns to predictions; see `TabularRegressor.contributions`."""
+    from knotwork.additive import Contributions  # noqa: PLC0415 - an estimator that is made does not load it
+
     check_int(n_permutations, "n_permutations", minimum=1)
     random = check_random_state(random_state)
     table = model.columns.read(X)
-    behind = _background(model, background)
+    base = _background(model, background)
     columns = model.columns
     spans = [columns.spans[place] for place in columns.seen]
     n_rows, outputs = len(table.numbers), model.response_names
@@ -207,10 +221,10 @@ def contributions(
         # Each order is followed by its reverse, with the same background row, which halves the noise.
         if place % 2 == 0:
             order = random.permutation(len(spans))
-            row = int(random.randint(len(behind.numbers)))
+            row = int(random.randint(len(base.numbers)))
         else:
             order = order[::-1]
-        steps = _walk(model, table, behind.take([row] * n_rows), [spans[i] for i in order])
+        steps = _walk(model, table, base.take([row] * n_rows), [spans[i] for i in order])
         total[:, order] += np.diff(steps, axis=1) / n_permutations
         baseline += steps[0, 0] / n_permutations
     names = [columns.labels[place] for place in columns.seen]
@@ -220,16 +234,16 @@ def contributions(
     return Contributions(names, total, baseline)
 
 
-def _walk(model: "FittedModel", table: CodedTable, behind: CodedTable, spans: Sequence[Span]) -> Floats:
+def _walk(model: FittedModel, table: CodedTable, base: CodedTable, spans: Sequence[Span]) -> Floats:
     """Return predictions while columns of the background become those of the table, (n, n_columns + 1, n_outputs)."""
-    steps = [_responses(model, behind)]
+    steps = [_responses(model, base)]
     for span in spans:
-        behind = behind.with_values(span, table.values(span))
-        steps.append(_responses(model, behind))
+        base = base.with_values(span, table.values(span))
+        steps.append(_responses(model, base))
     return np.stack(steps, axis=1)
 
 
-def _background(model: "FittedModel", background: Any) -> CodedTable:
+def _background(model: FittedModel, background: Any) -> CodedTable:
     if background is not None:
         return model.columns.read(background)
     if model.held is None:
@@ -238,7 +252,7 @@ def _background(model: "FittedModel", background: Any) -> CodedTable:
     return model.held.table
 
 
-def table_function(model: "FittedModel", X: Any) -> TableFunction:
+def table_function(model: FittedModel, X: Any) -> TableFunction:
     """Return the model as a function of numbers; see `TabularRegressor.as_function`."""
     table = model.columns.read(X)
     n_numbers = table.numbers.shape[1]
@@ -257,7 +271,7 @@ def table_function(model: "FittedModel", X: Any) -> TableFunction:
     return TableFunction(matrix, [*map(str, columns.numerical_names), *coded], function)
 
 
-def column_pictures(model: "FittedModel") -> list[ColumnPicture]:
+def column_pictures(model: FittedModel) -> list[ColumnPicture]:
     """Return pictures of the numerical columns, encoded as by the member with the largest weight."""
     best = int(np.argmax(model.weights))
     encodings, knots, units = model.encodings[best], model.knots[best], model.trained.units
@@ -279,7 +293,7 @@ def column_pictures(model: "FittedModel") -> list[ColumnPicture]:
     return pictures
 
 
-def plot_history(model: "FittedModel") -> Any:
+def plot_history(model: FittedModel) -> Any:
     """Return a figure of loss and validation score by epoch; see `TabularRegressor.plot_history`."""
     figure, (left, right) = panels(2, "plots")
     for weight, history in zip(model.weights, model.history, strict=True):
@@ -296,12 +310,12 @@ def plot_history(model: "FittedModel") -> Any:
     return figure
 
 
-def plot_effects(model: "FittedModel", X: Any, columns: Sequence[Any] | None) -> Any:
+def plot_effects(model: FittedModel, X: Any, columns: Sequence[Any] | None) -> Any:
     """Return a figure with a panel for each effect; see `TabularRegressor.plot_effects`."""
     if columns is None:
         order = np.argsort(-model.importances, kind="stable")
         seen = _places(model, None)
-        columns = [model.columns.labels[place] for place in order.tolist() if place in seen][:MOST_PANELS]
+        columns = [model.columns.labels[place] for place in order.tolist() if place in seen][: EFFECTS.n_panels]
     shown = effects(model, X, columns, n_points=40)
     figure, axes = panels(len(shown), "plots")
     for axis, effect in zip(axes, shown, strict=True):
@@ -310,7 +324,7 @@ def plot_effects(model: "FittedModel", X: Any, columns: Sequence[Any] | None) ->
         is_number = effect.values.dtype.kind == "f"
         x = effect.values if is_number else np.arange(len(effect.values))
         if len(outputs) == 1:
-            axis.plot(x, effect.lines[:MOST_LINES, :, outputs[0]].T, color="0.7", linewidth=0.5, alpha=0.6)
+            axis.plot(x, effect.lines[: EFFECTS.n_lines, :, outputs[0]].T, color="0.7", linewidth=0.5, alpha=0.6)
         for output in outputs:
             style = "-" if is_number else "o"
             axis.plot(x, effect.mean[:, output], style, linewidth=2, label=effect.outputs[output])
