@@ -7,13 +7,14 @@ from knotwork.encoders._methods import (
     METHODS,
     PAPER_METHODS,
     PER_FEATURE,
+    Embedding,
     Encoding,
+    EncodingName,
     Method,
     PerFeatureEncoder,
     check_method,
     make_encoder,
 )
-from knotwork.encoders._names import Embedding, EncodingName
 from knotwork.encoders._pairs import (
     FoundPair,
     bin_codes,
