@@ -1,5 +1,7 @@
 """The choice of an encoding for each column: planted curves are recognised, and ties go to the first candidate."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -129,6 +131,6 @@ def test_ridge_regressions_are_those_of_the_normal_equations():
 
 
 def test_many_columns_use_fewer_rows(monkeypatch):
-    monkeypatch.setattr(choice_file, "MOST_CELLS", 15 * 3 * 100)
+    monkeypatch.setattr(choice_file, "COMPARISON", replace(choice_file.COMPARISON, most_values=15 * 3 * 100))
     X, y = planted()
     assert len(kw.choose_per_feature(X, y, candidates=["BS-Q@15", "Std"])) == 3

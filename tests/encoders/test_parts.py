@@ -163,9 +163,9 @@ def test_target_and_weights_by_name():
 def test_invalid_parts():
     fitted = kw.SplineEncoder(size=6).fit(TABLE)
     part = kw.SplineEncoder(size=6).partial_fit(TABLE)
-    with pytest.warns(UserWarning, match="begins anew"):
+    with pytest.warns(UserWarning, match="starts from scratch"):
         clone(fitted).fit(TABLE * 2).partial_fit(TABLE)
-    with pytest.raises(NotFittedError, match="fit keeps knots only"):
+    with pytest.raises(NotFittedError, match="fit keeps only knots"):
         part.merge(fitted)
     with pytest.raises(ValueError, match="size must be the same"):
         part.merge(kw.SplineEncoder(size=7).partial_fit(TABLE))
@@ -173,7 +173,7 @@ def test_invalid_parts():
         part.merge(kw.SplineEncoder(size=6).partial_fit(TABLE[["a", "b"]]))
     with pytest.raises(TypeError, match="one part of a table, got X='list_iterator'. Call fit"):
         part.partial_fit(iter([TABLE]))
-    with pytest.raises(ValueError, match="placement must not begin"):
+    with pytest.raises(ValueError, match="placement must need the target in all parts"):
         kw.SplineEncoder(size=6).partial_fit(TABLE).set_params(placement="cart").partial_fit(TABLE, TARGET)
     with pytest.raises(TypeError, match="be a SplineEncoder"):
         part.merge(kw.ScalarEncoder().partial_fit(TABLE))

@@ -1,4 +1,4 @@
-"""Encoders: scikit-learn transformers that turn numerical columns into blocks of columns."""
+"""Encoders: scikit-learn transformers that encode each numerical column in several columns."""
 
 from knotwork.encoders._base import Encoder, count_threads
 from knotwork.encoders._choice import FEATURE_CANDIDATES, FeatureChoice, choose_columns, choose_per_feature

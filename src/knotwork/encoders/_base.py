@@ -54,14 +54,14 @@ from knotwork.encoders._sketch import TableSketch
 from knotwork.errors import ArgumentError
 from knotwork.knots import TASKS, Column, Placement, Target, describe, resolve_placement
 
-__all__ = ["MISSING", "Encoder", "count_threads"]
+__all__ = ["Encoder", "count_threads"]
 
-LEAST_THREADED = 50_000
-"""Columns of fewer values whose knots need no target are fitted faster than threads begin."""
+FEWEST_VALUES_FOR_THREADS = 50_000
+"""Smaller tables whose knots need no target are fitted in one thread, in less time than it takes to start threads."""
 
-MISSING = {
-    "zeros": "a missing value gives a block of zeros",
-    "indicator": "the same, and each block has one more column, which is 1 where the value is missing",
+MISSING_TREATMENTS = {
+    "zeros": "a missing value is encoded by zeros",
+    "indicator": "the same, and each encoding has one more column, which is 1 where the value is missing",
     "error": "missing and infinite values raise an error",
 }
 
@@ -83,7 +83,7 @@ def count_threads(n_jobs: int | None) -> int:
 
 
 class Encoder(TransformerMixin, BaseEstimator, ABC):
-    """A transformer that encodes each numerical column by a block of columns, fitted on that column alone.
+    """A transformer that encodes each numerical column in several columns, by functions fitted to that column alone.
 
     Subclasses define their parameters, which include those below, and how a column is fitted.
     """
@@ -141,7 +141,7 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
         """Check parameters that name columns, once the columns of the table are known."""
 
     def _learn_rows(self, values: npt.NDArray[Any], target: Target | None, weights: FloatArray | None) -> None:
-        """Learn what needs whole rows: all of a table, or a sample of those of a table in parts."""
+        """Fit whatever depends on several columns: on all rows, or on a sample of the rows of a table in parts."""
 
     @cached_property
     def fitted_(self) -> list[FittedColumn]:
@@ -158,13 +158,13 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
     def knots_(self) -> list[FloatArray]:
         """Interior knots of each column, in the units of the column; empty for a scaling."""
         check_is_fitted(self)
-        return [block.knots for block in self.fitted_]
+        return [encoding.knots for encoding in self.fitted_]
 
     @property
     def domain_(self) -> FloatArray:
         """Ends of the range of each column, of shape (n_features, 2); infinite for standard scaling."""
         check_is_fitted(self)
-        return np.array([block.domain for block in self.fitted_])
+        return np.array([encoding.domain for encoding in self.fitted_])
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit every column.
@@ -176,11 +176,11 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
         ----------
         X : table of shape (n, d), or file, iterator of such tables, Ray Data set, or Dask data frame
             Numbers as a NumPy array, or as a pandas, polars or pyarrow table. A ``pyarrow.parquet.ParquetFile``, a
-            pyarrow data set and an iterator of batches are read in bounded memory, and a table on a cluster block by
-            block where the blocks are; see `partial_fit`.
+            pyarrow data set and an iterator of batches are read in bounded memory, and a table on a cluster is read
+            where its partitions are; see `partial_fit`.
         y : array-like of shape (n,) or str, optional
-            The target, needed by supervised placements; or the name of its column in X, which is then not encoded. Of
-            batches and of tables on a cluster it is such a name.
+            The target, needed by supervised placements; or the name of its column in X, which is then not encoded.
+            For batches and tables on a cluster it must be such a name.
         sample_weight : array-like of shape (n,) or str, optional
             Weights of the rows, or the name of their column; a row of weight zero is ignored, and weight two is the
             same as two equal rows.
@@ -202,8 +202,8 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
 
         def fit_one(index: int) -> tuple[FittedColumn, Histogram]:
             column = Column.from_values(values[:, index], weights, with_rows=self._supervised)
-            block = self.fit_column(column, target, seed=seeds[index], index=index)
-            return block, count_values(column.distinct, column.weights)
+            encoding = self.fit_column(column, target, seed=seeds[index], index=index)
+            return encoding, count_values(column.distinct, column.weights)
 
         self._set_fitted(fit_one, n_values=values.size)
         self._learn_rows(values, target, weights)
@@ -215,7 +215,7 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
         Range, mean and standard deviation of a column are exact. Quantiles are those of all rows for up to 65,536
         numbers, and for any number of them with up to 8,192 distinct values; beyond that the error of their ranks is
         at most 0.03 % of 10 million rows (`knotwork.knots.QuantileSketch`). Supervised placements and pairs of columns
-        are fitted on a uniform random sample of 100,000 rows, which are all rows of a smaller table.
+        are fitted on a uniform random sample of 100,000 rows, or on all rows of a smaller table.
 
         Parameters
         ----------
@@ -229,14 +229,14 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
         Returns
         -------
         self
-            The encoder, which can be used at once: knots are placed where they are first needed. After `fit`, which
-            keeps knots only, it begins anew with a warning.
+            The encoder, ready for use: knots are placed when they are first needed. After `fit`, which keeps knots
+            only, it starts from scratch with a warning.
         """
         self._check_all()
         self._check_part(X)
         if self._sketch is None and "fitted_" in vars(self):
-            message = "partial_fit begins anew, because fit keeps knots only, to which no rows can be added."
-            warn_user(f"{message} Call partial_fit in place of fit.")
+            message = "partial_fit starts from scratch, because fit keeps only knots, to which no rows can be added."
+            warn_user(f"{message} Call partial_fit instead of fit.")
             self._forget()
             self._left_out = ()
         if is_empty(X):  # readers of filtered files return such batches
@@ -252,12 +252,12 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
         return self
 
     def _check_part(self, X: Any) -> None:
-        """Raise an error for what is no part of a table, and for one that does not belong to the parts before it."""
+        """Raise an error if X is not one part of a table, or does not fit the previous parts."""
         if find_cluster(X) is not None or is_batches(X) or is_file(X):
             raise type_error("X", "be one part of a table", type(X).__name__, "Call fit: it reads all parts.")
         if self._sketch is not None and self._supervised != (self._sketch.sample is not None):
             hint = "Clone the encoder, and fit all parts again."
-            raise argument_error("placement", "not begin or cease to need the target between parts", self, hint)
+            raise argument_error("placement", "need the target in all parts or in none", self, hint)
 
     def merge(self, other: "Encoder") -> Self:
         """Add the rows that another encoder has seen by `partial_fit`.
@@ -305,8 +305,8 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
         for encoder in (self, other):
             if encoder._sketch is None and "fitted_" in vars(encoder):
                 raise NotFittedError(
-                    "merge needs encoders that were fitted by partial_fit: fit keeps knots only, to which no rows can "
-                    "be added. Call partial_fit in place of fit."
+                    "merge needs encoders that were fitted by partial_fit: fit keeps only knots, to which no rows can "
+                    "be added. Call partial_fit instead of fit."
                 )
         theirs = other.get_params(deep=False)
         for name, value in self.get_params(deep=False).items():
@@ -327,7 +327,7 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
             self.__dict__.pop(name, None)
 
     def _fit_sketch(self) -> None:
-        """Place knots by what is kept of the parts of a table."""
+        """Place knots from the sketch of a table in parts."""
         sketch = self._sketch
         assert sketch is not None
         values = target = weights = None
@@ -340,15 +340,15 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
             if values is not None and self._of_column(index)._supervised:
                 limits = sketch.columns[index].range if len(whole.distinct) else None
                 column = replace(Column.from_values(values[:, index], weights), limits=limits)
-            block = self.fit_column(column, target, seed=sketch.seeds[index], index=index)
-            return block, count_values(whole.distinct, whole.weights)
+            encoding = self.fit_column(column, target, seed=sketch.seeds[index], index=index)
+            return encoding, count_values(whole.distinct, whole.weights)
 
         self._set_fitted(fit_one)
         if values is not None:
             self._learn_rows(values, target, weights)
 
     def _fit_parts(self, X: Any, y: Any, sample_weight: Any) -> Self:
-        """Fit batches, or the blocks of a table on a cluster."""
+        """Fit batches, or the partitions of a table on a cluster."""
         for name, value in (("y", y), ("sample_weight", sample_weight)):
             if value is not None and not isinstance(value, str) and find_cluster(value) is None:
                 hint = f"Write {name}='price', for example; or call partial_fit for each part."
@@ -371,14 +371,14 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
     def _set_fitted(
         self, fit_one: Callable[[int], tuple[FittedColumn, Histogram]], *, n_values: int | None = None
     ) -> None:
-        """Fit all columns by a function of their places; in threads, unless there are few values to fit."""
+        """Fit all columns by a function of their positions; in threads, unless there are few values to fit."""
         places = range(self.n_features_in_)
-        if n_values is not None and n_values < LEAST_THREADED and not self._supervised:
+        if n_values is not None and n_values < FEWEST_VALUES_FOR_THREADS and not self._supervised:
             fitted = [fit_one(index) for index in places]
         else:
             fitted = Parallel(n_jobs=count_threads(self.n_jobs), prefer="threads")(map(delayed(fit_one), places))
-        blocks, histograms = zip(*fitted, strict=True)
-        self.fitted_, self._histograms = list(blocks), list(histograms)
+        encodings, histograms = zip(*fitted, strict=True)
+        self.fitted_, self._histograms = list(encodings), list(histograms)
 
     def transform(self, X: Any) -> Any:
         """Encode a table.
@@ -390,24 +390,24 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
 
         Returns
         -------
-        ndarray or csr_array of shape (n, sum of block sizes)
-            The blocks of the columns, one after the other, then those of pairs; a data frame after
+        ndarray or csr_array of shape (n, sum of encoding sizes)
+            The encoded columns, one after the other, then the encoded pairs; a data frame after
             ``set_output(transform="pandas")`` or ``"polars"``. A table on a cluster becomes one of the same kind,
-            encoded where its blocks are, with the target and weights that `fit` was given by name.
+            encoded where its partitions are, with the target and weights that `fit` was given by name.
         """
         cluster = find_cluster(X)
         if cluster is not None:
-            return self._transform_blocks(cluster, X)
+            return self._transform_on_cluster(cluster, X)
         check_is_fitted(self)
         self._check_all()
         values = self._read(self._without_left_out(X), reset=False)
         self._refuse_outside(values)
         return self._encode(values, self.fitted_)
 
-    def _encode(self, values: npt.NDArray[Any], blocks: list[FittedColumn]) -> Any:
-        """Encode one block for each column of numbers, and join them."""
+    def _encode(self, values: npt.NDArray[Any], encodings: list[FittedColumn]) -> Any:
+        """Encode each column of numbers, and join the results."""
         indicator = self.missing == "indicator"
-        table = compiled_table(tuple(blocks), extrapolation=self.extrapolation, indicator=indicator)
+        table = compiled_table(tuple(encodings), extrapolation=self.extrapolation, indicator=indicator)
         encode = encode_sparse if self.sparse_output else encode_dense
         return encode(values, table, dtype=np.dtype(self.dtype), n_threads=count_threads(self.n_jobs))
 
@@ -420,18 +420,18 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
             Names of the columns; by default those seen in `fit`, or ``x0``, ``x1``, ...
         """
         check_is_fitted(self)
-        # scikit-learn's mixins for feature names do not fit blocks of several columns per feature.
+        # scikit-learn's mixins for feature names do not support several columns per feature.
         names = _check_feature_names_in(self, input_features)
         missing = ["_missing"] if self.missing == "indicator" else []
         ends = []
-        for place, block in enumerate(self.fitted_):
+        for place, encoding in enumerate(self.fitted_):
             suffix = self._of_column(place)._suffix
-            ends.append([f"_{suffix}{i}" if suffix else "" for i in range(block.size)] + missing)
+            ends.append([f"_{suffix}{i}" if suffix else "" for i in range(encoding.size)] + missing)
         return np.array(self._output_names(names, ends), dtype=object)
 
     def _output_names(self, names: Sequence[str], ends: Sequence[Sequence[str]]) -> list[str]:
         """Return the names of the output columns, given those of the columns and the ends for each of them."""
-        return [f"{name}{end}" for name, its_ends in zip(names, ends, strict=True) for end in its_ends]
+        return [f"{name}{end}" for name, endings in zip(names, ends, strict=True) for end in endings]
 
     def plot(self, columns: Sequence[Any] | None = None) -> Any:
         """Draw the functions, the knots and the training values of columns.
@@ -448,13 +448,13 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
         """
         check_is_fitted(self)
         labels = self._labels()
-        wanted = labels if columns is None else list(columns)
-        unknown = [name for name in wanted if name not in labels]
-        if unknown or not wanted:
+        names = labels if columns is None else list(columns)
+        unknown = [name for name in names if name not in labels]
+        if unknown or not names:
             hint = suggestion(unknown[0], labels) if unknown else ""
-            raise argument_error("columns", f"name columns of the table, {listed(labels)}", wanted, hint)
+            raise argument_error("columns", f"name columns of the table, {listed(labels)}", names, hint)
         pictures = self._pictures()
-        return draw_columns([pictures[labels.index(name)] for name in wanted])
+        return draw_columns([pictures[labels.index(name)] for name in names])
 
     def _labels(self) -> list[Any]:
         """Return the names of the columns, or their places in a table without names."""
@@ -482,7 +482,7 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
 
     def _check_all(self) -> None:
         check_choice(self.extrapolation, "extrapolation", self._extrapolations)
-        check_choice(self.missing, "missing", MISSING)
+        check_choice(self.missing, "missing", MISSING_TREATMENTS)
         if self.task is not None:
             check_choice(self.task, "task", TASKS)
         check_bool(self.sparse_output, "sparse_output")
@@ -530,20 +530,20 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
         frame = as_frame(X) if self._left_out else None
         return X if frame is None else frame.drop(self._left_out, strict=False).to_native()
 
-    def _transform_blocks(self, cluster: Any, X: Any) -> Any:
+    def _transform_on_cluster(self, cluster: Any, X: Any) -> Any:
         """Encode a table on a cluster."""
         check_is_fitted(self)
         self._check_all()
         if self.sparse_output:
-            hint = "Its blocks are tables with names. Set sparse_output=False."
+            hint = "Its partitions are tables with column names. Set sparse_output=False."
             raise argument_error("sparse_output", "be False for a table on a cluster", True, hint)
         if _get_output_config("transform", self)["dense"] != "default":
-            hint = "Its kind of table is kept. Call set_output(transform='default') first."
+            hint = "The result is a table of the same kind. Call set_output(transform='default') first."
             raise argument_error("set_output", "not be used for a table on a cluster", type(X).__name__, hint)
         _ = self.fitted_  # placed once, and not by every worker
-        sent = copy(self)
-        sent.__dict__.pop("_sketch", None)
-        return cluster.transform(sent, X)
+        encoder = copy(self)
+        encoder.__dict__.pop("_sketch", None)  # large, and not needed by workers
+        return cluster.transform(encoder, X)
 
     def _target(self, y: Any, n_rows: int) -> Target | None:
         if not self._supervised:
@@ -577,13 +577,13 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
         """Raise an error for values that the settings do not allow in `transform`."""
         if self.extrapolation == "clip" and self.missing != "error":
             return
-        for label, column, block in zip(column_labels(self), values.T, self.fitted_, strict=True):
+        for label, column, encoding in zip(column_labels(self), values.T, self.fitted_, strict=True):
             if self.missing == "error":
                 refuse(np.isnan(column), label, "contains NaN", "Fill it, or pass missing='zeros'.")
             if self.missing == "error" or self.extrapolation in UNBOUNDED:
                 refuse(np.isinf(column), label, "contains infinity", "Pass extrapolation='clip' and missing='zeros'.")
             if self.extrapolation == "error":
-                low, high = block.domain
+                low, high = encoding.domain
                 refuse(
                     (column < low) | (column > high),
                     label,
@@ -593,7 +593,7 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
 
 
 def _split_named(X: Any, named: Mapping[str, str]) -> tuple[Any, dict[str, npt.NDArray[Any]]]:
-    """Take the target and the weights that are named out of a table."""
+    """Remove the named target and weights from a table, and return both."""
     frame = as_frame(X)
     names = [] if frame is None else frame_names(frame)
     for argument, column in named.items():
@@ -606,7 +606,7 @@ def _split_named(X: Any, named: Mapping[str, str]) -> tuple[Any, dict[str, npt.N
 
 
 def _identity(value: Any) -> Any:
-    """Return what tells parameters apart, also between processes."""
+    """Return a value that distinguishes parameters, also between processes."""
     if isinstance(value, Encoder):
         value = {"type": type(value).__name__, **value.get_params(deep=False)}
     if isinstance(value, Mapping):

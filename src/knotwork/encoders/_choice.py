@@ -24,25 +24,47 @@ __all__ = [
 ]
 
 FEATURE_CANDIDATES = (
-    "IS-CART@30", "PLE@30", "IS-Q@30", "BS-U@30", "BS-CART@30", "BS-Q@30", "IS-CART@15", "PLE@15", "IS-Q@15", "BS-U@15",
-    "BS-Q@7", "Std",
-)  # fmt: skip
-"""Encodings to choose among for every column; of those that are equally good the first is taken.
+    *("IS-CART@30", "PLE@30", "IS-Q@30", "BS-U@30", "BS-CART@30", "BS-Q@30"),
+    *("IS-CART@15", "PLE@15", "IS-Q@15", "BS-U@15", "BS-Q@7", "Std"),
+)
+"""Encodings to choose among for every column; of equally good ones the first is taken.
 
 The first is among the best single encodings of MLP and ResNet for both tasks, by the test scores in `results/`."""
 
-MOST_ROWS = 20_000
-MOST_CELLS = 30_000_000
-"""Rows, and numbers of all columns encoded by the largest candidate, that are used at most."""
 
-FEWEST_ROWS = 40
-N_FOLDS = 5
-N_SWEEPS = 3
-MOST_CLASSES = 10
+@dataclass(frozen=True)
+class ChoiceRule:
+    """How the encodings of columns are compared. All numbers are conventions.
 
-PENALTIES = (0.3, 3.0, 30.0, 300.0)
-USUAL_PENALTY = 3.0
-"""Ridge penalties, in rows: each is as strong as so many further rows at which the curve is zero."""
+    Parameters
+    ----------
+    fewest_rows : int
+        With fewer rows the first candidate is taken without a comparison.
+    most_rows, most_values : int
+        Rows, and numbers of all columns encoded by the largest candidate, beyond which a random part of the rows is
+        used: 30,000,000 numbers take 240 MB.
+    n_folds, n_sweeps : int
+        Folds of the cross-validation, and times that the curves of the additive model are fitted in turn.
+    most_classes : int
+        The indicators of this many most frequent classes are targets.
+    penalties : tuple of float
+        Ridge penalties among which the best is taken for each candidate, in rows: each is as strong as this many
+        further rows at which the curve is zero.
+    usual_penalty : float
+        The penalty of the additive model.
+    """
+
+    fewest_rows: int = 40
+    most_rows: int = 20_000
+    most_values: int = 30_000_000
+    n_folds: int = 5
+    n_sweeps: int = 3
+    most_classes: int = 10
+    penalties: tuple[float, ...] = (0.3, 3.0, 30.0, 300.0)
+    usual_penalty: float = 3.0
+
+
+COMPARISON = ChoiceRule()
 
 
 @dataclass(frozen=True)
@@ -141,12 +163,12 @@ def choose_per_feature(
 
 
 def read_candidates(candidates: Any) -> list[Encoding]:
-    """Return the encodings that a sequence of names says; learned knots and embeddings raise an error."""
+    """Return the encodings with these names; learned knots and embeddings raise an error."""
     if isinstance(candidates, str) or not isinstance(candidates, Sequence) or not len(candidates):
         raise type_error("candidates", "be a sequence of encodings", candidates, "Write ['Std', 'BS-Q@15'].")
     encodings = [Encoding.parse(spec, 15, argument="candidates") for spec in candidates]
     for encoding in encodings:
-        encoding.encoder()  # raises if something of it is learned with a network
+        encoding.encoder()  # raises if a part of it is learned with a network
     return list(dict.fromkeys(encodings))
 
 
@@ -166,34 +188,34 @@ def choose_columns(
     """
     candidates = read_candidates(FEATURE_CANDIDATES) if candidates is None else list(candidates)
     sizes = [candidate.size or 1 for candidate in candidates]
-    n_rows = int(min(MOST_ROWS, MOST_CELLS / max(numbers.shape[1] * max(sizes), 1)))
+    n_rows = int(min(COMPARISON.most_rows, COMPARISON.most_values / max(numbers.shape[1] * max(sizes), 1)))
     rows = np.random.default_rng(seed).permutation(len(numbers))[:n_rows]
-    if len(rows) < FEWEST_ROWS or len(candidates) == 1:
+    if len(rows) < COMPARISON.fewest_rows or len(candidates) == 1:
         is_single = len(candidates) == 1
         reason = "It is the only candidate." if is_single else f"{len(numbers)} rows are too few to compare others."
         return [FeatureChoice(name, str(candidates[0]), {}, reason) for name in names]
     placing, scoring = rows[: len(rows) // 2], rows[len(rows) // 2 :]
     goal = Target.from_values(target[placing] if target.ndim == 1 else target[placing, 0], task)
     encoders = [candidate.encoder() for candidate in candidates]
-    blocks = []
+    candidates_of = []  # for each column, its encoding by each candidate
     for place, values in enumerate(numbers[placing].T):
         column = Column.from_values(values, None if weights is None else weights[placing])
-        blocks.append([encoder.fit_column(column, goal, seed=seed + place) for encoder in encoders])
+        candidates_of.append([encoder.fit_column(column, goal, seed=seed + place) for encoder in encoders])
     weights = np.ones(len(scoring)) if weights is None else weights[scoring]
     columns, largest = numbers[scoring].T, int(np.argmax(sizes))
-    designs = [next(_designs(column, fitted[largest:])) for column, fitted in zip(columns, blocks, strict=True)]
+    designs = [next(_designs(column, fitted[largest:])) for column, fitted in zip(columns, candidates_of, strict=True)]
     additive = _Additive(_responses(target[scoring], task, weights), weights, designs, seed)
     return [
-        _choice(name, candidates, *additive.errors(place, _designs(columns[place], blocks[place])), weights)
+        _choice(name, candidates, *additive.errors(place, _designs(columns[place], candidates_of[place])), weights)
         for place, name in enumerate(names)
     ]
 
 
-def _designs(values: FloatArray, blocks: Sequence[FittedColumn]) -> Iterator[FloatArray]:
+def _designs(values: FloatArray, encodings: Sequence[FittedColumn]) -> Iterator[FloatArray]:
     """Yield the encoded columns of each fitted candidate of a column."""
     missing = np.isnan(values)
-    for block in blocks:
-        table = compiled_table((block,), extrapolation="clip", indicator=False)
+    for encoding in encodings:
+        table = compiled_table((encoding,), extrapolation="clip", indicator=False)
         design = encode_dense(values[:, None], table, dtype=np.dtype(np.float64), n_threads=1)
         yield np.column_stack([design, missing]) if missing.any() else design
 
@@ -216,19 +238,19 @@ class _Additive:
 
     def __init__(self, responses: FloatArray, weights: FloatArray, designs: Sequence[FloatArray], seed: int) -> None:
         self.weights = weights
-        self.folds = np.random.default_rng(seed).permutation(len(weights)) % N_FOLDS
-        self.in_training = np.array([weights * (self.folds != fold) for fold in range(N_FOLDS)])
+        self.folds = np.random.default_rng(seed).permutation(len(weights)) % COMPARISON.n_folds
+        self.in_training = np.array([weights * (self.folds != fold) for fold in range(COMPARISON.n_folds)])
         self.residuals = np.array([responses - np.average(responses, axis=0, weights=w) for w in self.in_training])
         self.designs = [design - np.average(design, axis=0, weights=weights) for design in designs]
-        self.curves = [np.zeros((N_FOLDS, design.shape[1], responses.shape[1])) for design in designs]
-        solvers = [self._solvers(design, (USUAL_PENALTY,)) for design in self.designs]
+        self.curves = [np.zeros((COMPARISON.n_folds, design.shape[1], responses.shape[1])) for design in designs]
+        solvers = [self._solvers(design, (COMPARISON.usual_penalty,)) for design in self.designs]
         strengths = []  # how much of the residuals the curves of a column explain by themselves
         for design, by_fold in zip(self.designs, solvers, strict=True):
             products = [self._products(design, part, fold) for fold, part in enumerate(self.residuals)]
             explained = [float((solver(each)[0] * each).sum()) for solver, each in zip(by_fold, products, strict=True)]
             strengths.append(sum(explained))
         # The strongest column comes first, so that the order of the columns in the table has no effect.
-        for place in np.tile(by_size(strengths), N_SWEEPS):
+        for place in np.tile(by_size(strengths), COMPARISON.n_sweeps):
             for fold, solver in enumerate(solvers[place]):
                 partial = self._partial(place, fold)
                 [curve] = solver(self._products(self.designs[place], partial, fold))
@@ -247,23 +269,23 @@ class _Additive:
 
     def _solvers(self, design: FloatArray, penalties: Sequence[float]) -> list["_Solver"]:
         """Return the ridge regressions of each fold."""
-        by_fold = [design[self.folds == fold] for fold in range(N_FOLDS)]
-        weight = [self.weights[self.folds == fold][:, None] for fold in range(N_FOLDS)]
+        by_fold = [design[self.folds == fold] for fold in range(COMPARISON.n_folds)]
+        weight = [self.weights[self.folds == fold][:, None] for fold in range(COMPARISON.n_folds)]
         products = [part.T @ (part * each) for part, each in zip(by_fold, weight, strict=True)]
         total = np.sum(products, axis=0)
         return [_Solver(total - product, self.in_training[f].sum(), penalties) for f, product in enumerate(products)]
 
     def errors(self, place: int, designs: Iterable[FloatArray]) -> tuple[FloatArray, FloatArray]:
         """Return squared errors on held rows: of each design, of shape (n_designs, n), and of no curve at all."""
-        partials = [self._partial(place, fold) for fold in range(N_FOLDS)]
+        partials = [self._partial(place, fold) for fold in range(COMPARISON.n_folds)]
         nothing: FloatArray = (np.array(partials)[self.folds, np.arange(len(self.folds))] ** 2).sum(axis=1)
         return np.array([self._errors(design, partials) for design in designs]), nothing
 
     def _errors(self, design: FloatArray, partials: Sequence[FloatArray]) -> FloatArray:
         """Return the squared errors of a design with its best penalty."""
         design = design - np.average(design, axis=0, weights=self.weights)
-        out = np.empty((len(PENALTIES), len(design)))
-        for fold, solver in enumerate(self._solvers(design, PENALTIES)):
+        out = np.empty((len(COMPARISON.penalties), len(design)))
+        for fold, solver in enumerate(self._solvers(design, COMPARISON.penalties)):
             held = self.folds == fold
             for penalty, curve in enumerate(solver(self._products(design, partials[fold], fold))):
                 out[penalty, held] = ((partials[fold][held] - design[held] @ curve) ** 2).sum(axis=1)
@@ -290,7 +312,9 @@ def _responses(target: npt.NDArray[Any], task: str, weights: FloatArray) -> Floa
     """Return targets of squared errors, of total variance 1: numbers, or indicators of the most frequent classes."""
     if task == "classification":
         classes, codes = np.unique(target, return_inverse=True)
-        frequent = np.argsort(-np.bincount(codes, weights), kind="stable")[: 1 if len(classes) == 2 else MOST_CLASSES]
+        frequent = np.argsort(-np.bincount(codes, weights), kind="stable")[
+            : 1 if len(classes) == 2 else COMPARISON.most_classes
+        ]
         values = (codes[:, None] == frequent).astype(np.float64)
     else:
         values = target.astype(np.float64).reshape(len(target), -1)

@@ -15,7 +15,7 @@ from knotwork.basis import FAMILIES
 from knotwork.encoders._base import Encoder
 from knotwork.encoders._transformers import (
     SCALINGS,
-    WAVES,
+    WAVE_FAMILIES,
     PeriodicEncoder,
     PiecewiseLinearEncoder,
     ScalarEncoder,
@@ -49,11 +49,11 @@ class EncodingName(NamedTuple):
     base : str
         The method without its period and its embedding, such as ``"BS-Grad-Q"``.
     size : str or None
-        The size, behind ``@``.
+        The size, after ``@``.
     period : str or None
-        The period, behind ``%``.
+        The period, after ``%``.
     embedding : str or None
-        The embedding, behind ``+``.
+        The embedding, after ``+``.
 
     Examples
     --------
@@ -71,7 +71,7 @@ class EncodingName(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Take a name apart; whether the parts are valid is not checked."""
+        """Split a name into its parts, without checking that they are valid."""
         rest, embedding = _cut(text, "+")
         rest, period = _cut(rest, "%")
         base, size = _cut(rest, "@")
@@ -103,9 +103,9 @@ class EncodingName(NamedTuple):
 
 
 def _cut(text: str, sign: str) -> tuple[str, str | None]:
-    """Return what is in front of a sign and behind it."""
-    before, mark, behind = text.partition(sign)
-    return before, behind if mark else None
+    """Return the text before a sign and the text after it, None without the sign."""
+    before, mark, after = text.partition(sign)
+    return before, after if mark else None
 
 
 _EMBEDDING = re.compile(r"(?:L(R?)([1-9][0-9]{0,5}))?(x?)")
@@ -113,16 +113,16 @@ _EMBEDDING = re.compile(r"(?:L(R?)([1-9][0-9]{0,5}))?(x?)")
 
 @dataclass(frozen=True, order=True)
 class Embedding:
-    """A learned map of each feature's block behind an encoding, written as ``"L8"``, ``"LR8"``, ``"L8x"`` or ``"x"``.
+    """A learned map of the encoded values of each feature, written as ``"L8"``, ``"LR8"``, ``"L8x"`` or ``"x"``.
 
     Parameters
     ----------
     width : int
-        Number of outputs of a linear map of the block; 0 for no map.
+        Number of outputs of a linear map of the encoded values; 0 for no map.
     relu : bool, default=False
         Whether a ReLU follows the map.
     raw : bool, default=False
-        Whether the scaled value of the feature also enters, in front of the others.
+        Whether the scaled value of the feature is an output as well, before the others.
 
     Examples
     --------
@@ -158,7 +158,7 @@ class Embedding:
         return (f"L{'R' if self.relu else ''}{self.width}" if self.width else "") + ("x" if self.raw else "")
 
     def columns(self, size: int) -> int:
-        """Return the number of outputs for a feature with a block of `size` columns."""
+        """Return the number of outputs for a feature that is encoded in `size` columns."""
         return (self.width or size) + self.raw
 
 
@@ -180,7 +180,7 @@ class Method:
     start : str or None
         Name of the method with fixed knots and without an embedding that this one starts from.
     embedding : Embedding or None
-        Map of each feature's block, learned with a network; needs `start`.
+        Map of the encoded values of each feature, learned with a network; needs `start`.
     period : float or None
         Period of a cyclic family; None for the training range.
     """
@@ -239,7 +239,7 @@ class Method:
     @property
     def smallest_size(self) -> int:
         """Smallest number of columns per feature, for the default degree of the encoders."""
-        if self.family in WAVES:
+        if self.family in WAVE_FAMILIES:
             return 2
         return FAMILIES[check_choice(self.family, "family", FAMILIES)].smallest_size(SplineEncoder().degree)
 
@@ -310,10 +310,10 @@ class MethodTable(MutableMapping[str, Method]):
 
     Each pair of a family in `knotwork.basis.FAMILIES` and a placement in `knotwork.knots.PLACEMENTS` has two methods,
     such as ``"BS-Q"`` with fixed knots and ``"BS-Grad-Q"`` with learned knots that start from these. A family or a
-    placement that you register has its methods at once. You can add further methods, and delete only these. A name and
-    an embedding, such as ``"PLE+LR8"``, is the method with that embedding behind it, and a name and a period, such as
-    ``"CS-U%24"``, the method of a cyclic family modulo that period, and ``"per-feature"`` chooses the
-    encoding of each column; iteration does not list these.
+    placement that you register has its methods immediately. You can add further methods, and delete only these. A name
+    with an embedding, such as ``"PLE+LR8"``, is the method followed by that embedding; a name with a period, such as
+    ``"CS-U%24"``, is the method of a cyclic family modulo that period; and ``"per-feature"`` chooses the encoding of
+    each column. Iteration does not list these.
 
     Examples
     --------
@@ -414,7 +414,7 @@ def check_method(name: Any, argument: str = "method", *, also: Iterable[str] = (
         requirement = "have a period larger than 0, as in 'CS-U%24', and only for a cyclic family"
         raise argument_error(argument, requirement, name)
     if is_known:
-        raise argument_error(argument, "have an embedding such as '+L8', '+LR8' or '+LR8x' behind its name", name)
+        raise argument_error(argument, "have an embedding such as '+L8', '+LR8' or '+LR8x' after its name", name)
     if hint := suggestion(name, (*also, *METHOD_TABLE), most=3) if isinstance(name, str) else "":
         raise argument_error(argument, "be a valid name (knotwork.METHODS lists them)", name, hint)
     crossed = _crossed()
@@ -469,7 +469,7 @@ class Encoding:
         Parameters
         ----------
         spec : str
-            The method, then the size behind ``@``, the period behind ``%``, and the embedding behind ``+``.
+            The method, then the size after ``@``, the period after ``%``, and the embedding after ``+``.
         default_size : int, optional
             Size if the method has one and `spec` does not contain it.
         argument : str, default="method"
@@ -514,7 +514,7 @@ class Encoding:
 
     @property
     def embedding(self) -> Embedding | None:
-        """The map of each feature's block, learned with a network; None if there is none."""
+        """The map of the encoded values of each feature, learned with a network; None if there is none."""
         return self.kind.embedding
 
     @property
@@ -546,7 +546,7 @@ class Encoding:
             raise argument_error("method", "have no embedding", self.method, hint)
         if method.family in SCALINGS:
             return _build(ScalarEncoder, {"scaling": method.family}, options)
-        kind: type[Encoder] = PeriodicEncoder if method.family in WAVES else SplineEncoder
+        kind: type[Encoder] = PeriodicEncoder if method.family in WAVE_FAMILIES else SplineEncoder
         settings = {"size": self.size, "placement": method.placement, "period": method.period}
         if method.has_bins:
             kind, settings["adaptive"] = PiecewiseLinearEncoder, method.adaptive or None

@@ -1,4 +1,4 @@
-"""Pairs of columns that interact: found in what an additive model leaves, or named by a user."""
+"""Pairs of columns that interact: found in the residuals of an additive model, or named by a user."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -31,27 +31,67 @@ __all__ = [
     "rank_pairs",
 ]
 
-MOST_BINS, ROWS_PER_CELL = 16, 20
-"""Bins of a column at most, and rows of a cell of two columns that there should be on average."""
 
-SMALLEST_SPLINES, MOST_SPLINES, ROWS_PER_SPLINE = 4, 12, 10
-"""Functions of a column in the additive model, and rows for each of them that there should be."""
+@dataclass(frozen=True)
+class AdditiveRule:
+    """How the additive model is fitted whose residuals show interactions. All numbers are conventions.
 
-MOST_ROWS, MOST_VALUES = 50_000, 20_000_000
-"""Rows that pairs are found on at most, and numbers of the additive model's matrix: more rows are drawn from."""
+    Parameters
+    ----------
+    fewest_splines, most_splines : int
+        Limits of the number of functions of a column.
+    rows_per_spline : int
+        Rows that there should be for each function.
+    most_rows, most_values : int
+        Rows, and numbers of the model's matrix, beyond which a random part of the rows is used: 20,000,000 numbers take
+        160 MB.
+    most_classes : int
+        The most frequent classes are separate, all others count as one.
+    ridge : float
+        Penalty, as a share of the mean square of the columns.
+    steps : int
+        Steps of the fit for classes.
+    tail : float
+        Share of the residuals at either end that is moved to the others: one outlier must not look like an interaction.
+    """
 
-MOST_CLASSES = 10
-"""The most frequent classes are separate, all others count as one."""
+    fewest_splines: int = 4
+    most_splines: int = 12
+    rows_per_spline: int = 10
+    most_rows: int = 50_000
+    most_values: int = 20_000_000
+    most_classes: int = 10
+    ridge: float = 1e-3
+    steps: int = 20
+    tail: float = 0.002
 
-RIDGE, STEPS = 1e-3, 20
-"""Penalty of the additive model, as a share of the mean square of its columns, and its steps for classes."""
 
-TAIL = 0.002
-"""Share of the residuals at either end that is moved to the others: one outlier must not look like an interaction."""
+@dataclass(frozen=True)
+class PairRanking:
+    """How pairs are scored, and which of them stand out. All numbers are conventions.
 
-LEAST_Z, LEAST_SHARE, MOST_PAIRS = 5.0, 0.1, 5
-"""Pairs stand out if their z is at least so large, and their gain this share of the best; and so many are kept."""
+    Parameters
+    ----------
+    most_bins : int
+        Largest number of bins of a column.
+    rows_per_cell : int
+        Rows that there should be on average in a cell of two columns.
+    least_z, least_share : float
+        Pairs stand out if their z is at least this large, which is significant among thousands of pairs, and their gain
+        at least this share of the best.
+    most_pairs : int
+        Largest number of pairs that stand out.
+    """
 
+    most_bins: int = 16
+    rows_per_cell: int = 20
+    least_z: float = 5.0
+    least_share: float = 0.1
+    most_pairs: int = 5
+
+
+ADDITIVE = AdditiveRule()
+RANKING = PairRanking()
 
 SWEEPS = 8
 """Times that the functions of rows and of columns of a table are fitted in turn; they need not be exact."""
@@ -85,15 +125,15 @@ class RankedPairs(NamedTuple):
     gains: FloatArray
     z: FloatArray
 
-    def best(self, n_pairs: int | None = None, *, least_share: float = LEAST_SHARE) -> "RankedPairs":
+    def best(self, n_pairs: int | None = None, *, least_share: float = RANKING.least_share) -> "RankedPairs":
         """Return the first `n_pairs`, or for None those that stand out: at least one.
 
         Pairs stand out if they are significant, and have at least a share of the gain of the best one.
         """
         kept = np.arange(len(self.gains))[:n_pairs]
         if n_pairs is None:
-            stand_out = (self.z >= LEAST_Z) & (self.gains >= least_share * self.gains[:1])
-            kept = np.flatnonzero(stand_out)[:MOST_PAIRS] if stand_out.any() else kept[:1]
+            stand_out = (self.z >= RANKING.least_z) & (self.gains >= least_share * self.gains[:1])
+            kept = np.flatnonzero(stand_out)[: RANKING.most_pairs] if stand_out.any() else kept[:1]
         return RankedPairs(self.places[kept], self.gains[kept], self.z[kept])
 
 
@@ -102,8 +142,8 @@ def find_pairs(
 ) -> list[FoundPair]:
     """Return the pairs of columns that interact the most, the strongest first.
 
-    An additive model, a spline of each column, is fitted first. Two columns interact as far as the rest depends on both
-    together: on cells of both, beyond the bins of each. Missing values are a bin.
+    An additive model, a spline of each column, is fitted first. Two columns interact as far as its residuals depend on
+    the cells of both columns, beyond the bins of each. Missing values are a bin.
 
     Parameters
     ----------
@@ -174,13 +214,13 @@ def place_pairs(pairs: Sequence[Any], labels: Sequence[Any], *, argument: str = 
     argument : str, default="pairs"
         Name of the argument in errors.
     """
-    known = list(labels)
-    hint = f"Write {argument}=[({known[0]!r}, {known[-1]!r})], for example."
+    columns = list(labels)
+    hint = f"Write {argument}=[({columns[0]!r}, {columns[-1]!r})], for example."
     out = []
     for pair in pairs:
         if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
             raise argument_error(argument, "be pairs of two columns", pair, hint)
-        places = [_place(column, known, argument) for column in pair]
+        places = [_place(column, columns, argument) for column in pair]
         if places[0] == places[1]:
             raise argument_error(argument, "be pairs of two different columns", pair, hint)
         out.append((places[0], places[1]))
@@ -212,13 +252,14 @@ def rank_pairs(
     weights : ndarray of shape (n,), optional
         Weights of the rows.
     seed : int
-        Random seed of the rows that are drawn from many.
+        Random seed of the part of the rows that is used of many.
     """
     n_columns = values.shape[1]
     rows, weights = repeated_rows(len(values), weights)
     weights = np.ones(len(rows)) if weights is None else weights / weights.mean()
-    size = int(np.clip(len(rows) // (ROWS_PER_SPLINE * n_columns), SMALLEST_SPLINES, MOST_SPLINES))
-    most = min(MOST_ROWS, max(MOST_VALUES // (size * n_columns), 1000))
+    n_splines = len(rows) // (ADDITIVE.rows_per_spline * n_columns)
+    size = int(np.clip(n_splines, ADDITIVE.fewest_splines, ADDITIVE.most_splines))
+    most = min(ADDITIVE.most_rows, max(ADDITIVE.most_values // (size * n_columns), 1000))
     if len(rows) > most:
         kept = np.sort(np.random.default_rng(seed).choice(len(rows), most, replace=False))
         rows, weights = rows[kept], weights[kept]
@@ -252,7 +293,7 @@ def rank_cells(codes: npt.NDArray[np.int64], residuals: FloatArray, curvature: F
 def _factor(design: FloatArray, weights: FloatArray, share: float) -> tuple[Any, float]:
     """Return a factor of the penalised matrix of the normal equations times `share`, and the penalty."""
     gram = (design * weights[:, None]).T @ design
-    penalty = RIDGE * max(float(np.trace(gram)) / len(gram), 1e-12)
+    penalty = ADDITIVE.ridge * max(float(np.trace(gram)) / len(gram), 1e-12)
     gram *= share
     gram[np.diag_indices_from(gram)] += penalty
     return cho_factor(gram, overwrite_a=True, check_finite=False), penalty
@@ -263,7 +304,7 @@ def _fit_numbers(design: FloatArray, goal: FloatArray, weights: FloatArray) -> t
     goal = goal - np.average(goal, weights=weights)
     factor, _ = _factor(design, weights, 1.0)
     residuals = goal - design @ cho_solve(factor, design.T @ (weights * goal), check_finite=False)
-    residuals = np.clip(residuals, *np.quantile(residuals, [TAIL, 1.0 - TAIL]))
+    residuals = np.clip(residuals, *np.quantile(residuals, [ADDITIVE.tail, 1.0 - ADDITIVE.tail]))
     residuals -= np.average(residuals, weights=weights)
     deviation = np.sqrt(np.average(residuals**2, weights=weights))
     return (weights * residuals / max(deviation, 1e-12))[None], weights[None]
@@ -275,7 +316,7 @@ def _fit_classes(design: FloatArray, goal: npt.NDArray[np.intp], weights: FloatA
     Each step solves with one matrix, which is not smaller than that of the second derivatives (Boehning, 1992).
     """
     counts = np.bincount(goal)
-    frequent = np.sort(np.argsort(-counts, kind="stable")[:MOST_CLASSES])
+    frequent = np.sort(np.argsort(-counts, kind="stable")[: ADDITIVE.most_classes])
     labels = np.where(np.isin(goal, frequent), np.searchsorted(frequent, goal), len(frequent))
     labels = np.unique(labels, return_inverse=True)[1]
     actual = np.eye(labels.max() + 1)[labels]
@@ -284,7 +325,7 @@ def _fit_classes(design: FloatArray, goal: npt.NDArray[np.intp], weights: FloatA
     start = np.log(np.average(actual, axis=0, weights=weights).clip(min=1e-12))
     coefficients = np.zeros((design.shape[1], n_logits))
     logits = np.tile(start, (len(design), 1))
-    for _ in range(STEPS):
+    for _ in range(ADDITIVE.steps):
         gaps = (actual - softmax(logits, axis=1))[:, :n_logits]
         gradient = design.T @ (weights[:, None] * gaps) - penalty * coefficients
         coefficients += cho_solve(factor, gradient, check_finite=False)
@@ -303,11 +344,11 @@ def number_of_bins(n_rows: float) -> int:
     >>> number_of_bins(2000)
     10
     """
-    return int(np.clip(whole(np.sqrt(n_rows / ROWS_PER_CELL)), 2, MOST_BINS))
+    return int(np.clip(whole(np.sqrt(n_rows / RANKING.rows_per_cell)), 2, RANKING.most_bins))
 
 
 def bin_codes(values: FloatArray, column: Column, n_bins: int) -> npt.NDArray[np.int64]:
-    """Return the bin of each value; bins have about equal numbers of rows, NaN has one of its own behind them."""
+    """Return the bin of each value: bins have about equal numbers of rows, and the last one contains NaN."""
     codes = np.searchsorted(column.bin_edges(n_bins), values, side="right")
     return np.where(np.isnan(values), n_bins, codes)
 

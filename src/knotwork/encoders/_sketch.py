@@ -1,4 +1,4 @@
-"""What is kept of a table that is read in parts: a summary of each column, and a sample of the rows."""
+"""The sketch of a table that is read in parts: a summary of each column, and a sample of the rows."""
 
 from hashlib import blake2b
 from typing import Any, Self
@@ -10,10 +10,7 @@ from knotwork.basis import FloatArray
 from knotwork.errors import ColumnTypeError
 from knotwork.knots import QuantileSketch
 
-__all__ = ["SAMPLE_ROWS", "RowSample", "TableSketch"]
-
-SAMPLE_ROWS = 100_000
-"""Rows of a table in parts that trees and pairs of columns are fitted on, at most."""
+__all__ = ["RowSample", "TableSketch"]
 
 
 class RowSample:
@@ -28,10 +25,10 @@ class RowSample:
     seed : int, default=0
         Random seed of the priorities.
     size : int, default=100000
-        Number of rows that are kept.
+        Number of rows that are kept, for trees and for the search for pairs of columns.
     """
 
-    def __init__(self, seed: int = 0, size: int = SAMPLE_ROWS) -> None:
+    def __init__(self, seed: int = 0, size: int = 100_000) -> None:
         self.seed, self.size, self.n = seed, size, 0
         self._parts: list[tuple[npt.NDArray[Any], ...]] = []
         self._n_kept = 0
@@ -63,7 +60,7 @@ class RowSample:
         return self
 
     def _check_kind(self, kind: str) -> None:
-        """Keep whether targets are numbers or labels; a part with the other kind is refused."""
+        """Remember whether targets are numbers or labels; a part with the other kind raises an error."""
         if self.target_kind not in (None, kind):
             kinds = " and ".join(sorted((str(self.target_kind), kind)))
             raise ColumnTypeError(f"y must have one type in all parts, but has {kinds}. Convert it first.")
@@ -97,7 +94,7 @@ def _smallest(priorities: FloatArray, count: int) -> npt.NDArray[np.intp]:
 
 
 class TableSketch:
-    """What is kept of a table that is read in parts.
+    """Summary of a table that is read in parts: all that fitting an encoder needs.
 
     Parameters
     ----------

@@ -20,8 +20,6 @@ from knotwork.knots import Placement, Target
 
 __all__ = ["TensorSplineEncoder"]
 
-AUTO = "auto"
-
 REMAINDERS = {
     "drop": "columns in no pair are left out",
     "splines": "columns in no pair are encoded one by one, in front of the pairs",
@@ -34,14 +32,14 @@ class TensorSplineEncoder(Encoder):
     """Encode pairs of columns by tensor-product splines: all products of a function of one and a function of the other.
 
     Before a linear model such as Ridge this fits a smooth surface for each pair, the model that mgcv and patsy call
-    ``te``. Each column has a small basis as in `SplineEncoder`. A row with a missing value in a pair has a block of
-    zeros.
+    ``te``. Each column has a small basis as in `SplineEncoder`. A row with a missing value in a pair is
+    encoded by zeros.
 
     Parameters
     ----------
     pairs : sequence of pair, int or "auto", default="auto"
-        Pairs of columns, by name or by place; or a number: so many are found by `knotwork.find_pairs` on the rows of
-        `fit`; or ``"auto"``: those that stand out, up to five and at least one. Finding pairs needs the target.
+        Pairs of columns, by name or by position; or the number of pairs that `knotwork.find_pairs` finds on the rows
+        of `fit`; or ``"auto"``: the pairs that stand out, up to five and at least one. Finding pairs needs the target.
     size : int, default=8
         Number m of functions of each column, at least ``degree + 1``; a pair has m * m columns.
     family : {"bspline", "ispline", "mspline"}, default="bspline"
@@ -56,8 +54,8 @@ class TensorSplineEncoder(Encoder):
     extrapolation : {"clip", "linear", "error"}, default="clip"
         Treatment of values outside the training range, as in `SplineEncoder`.
     missing : {"zeros", "indicator", "error"}, default="zeros"
-        Treatment of missing values: zeros, one more function of each column that is 1 where the value is missing, which
-        is multiplied like the others, or raise.
+        Treatment of missing values: zeros; one more function of each column that is 1 where the value is missing and
+        is multiplied like the others; or raise.
     sparse_output : bool, default=False
         Return a CSR array; no dense array is made. A pair of cubic B-splines has 16 entries in a row.
     random_state : int, RandomState or None, default=None
@@ -75,8 +73,8 @@ class TensorSplineEncoder(Encoder):
 
     Notes
     -----
-    The block of a pair with functions a_i of the first and b_j of the second column has the products ``a_i b_j``, all
-    j of the first i first: the row-wise Kronecker product (`knotwork.basis.row_product`). B-splines of a column sum to
+    A pair with functions a_i of the first and b_j of the second column is encoded by the products ``a_i b_j``, all j
+    of the first i first: the row-wise Kronecker product (`knotwork.basis.row_product`). B-splines of a column sum to
     one, so that sums of products include every function of one of the columns alone. In front of a network the layer
     `knotwork.nn.TensorSplineEncoding` and ``interactions=`` of the estimators need fewer numbers, by a low rank.
 
@@ -114,7 +112,7 @@ class TensorSplineEncoder(Encoder):
     @property
     def _finds_pairs(self) -> bool:
         is_number = isinstance(self.pairs, Integral) and not isinstance(self.pairs, bool)
-        return is_number or (isinstance(self.pairs, str) and self.pairs == AUTO)
+        return is_number or (isinstance(self.pairs, str) and self.pairs == "auto")
 
     def _of_column(self, index: int) -> SplineEncoder:
         return SplineEncoder(self.family, self.size, placement=self.placement, degree=self.degree)
@@ -123,7 +121,7 @@ class TensorSplineEncoder(Encoder):
         """Raise an error if a parameter is not valid."""
         self._of_column(0).check_settings()
         check_choice(self.remainder, "remainder", REMAINDERS)
-        if self._finds_pairs and self.pairs != AUTO:
+        if self._finds_pairs and self.pairs != "auto":
             check_int(self.pairs, "pairs", minimum=1)
         elif not self._finds_pairs and (isinstance(self.pairs, str | bool) or not isinstance(self.pairs, Sequence)):
             hint = "Write pairs=[('lat', 'lon')], for example."
@@ -139,7 +137,7 @@ class TensorSplineEncoder(Encoder):
         if self._finds_pairs:
             assert target is not None
             ranked = rank_pairs(values, target, weights=weights, seed=self._seeds(1)[0])
-            self._places = ranked.best(None if self.pairs == AUTO else int(self.pairs)).places.tolist()
+            self._places = ranked.best(None if self.pairs == "auto" else int(self.pairs)).places.tolist()
 
     def _check_columns(self) -> None:
         if self.n_features_in_ < 2:
@@ -154,7 +152,7 @@ class TensorSplineEncoder(Encoder):
 
     @cached_property
     def _places(self) -> list[tuple[int, int]]:
-        """Places of the pairs; if they are found on a table in parts, this is done where they are first used."""
+        """Places of the pairs; those of a table in parts are found when they are first used."""
         check_is_fitted(self)
         self.__dict__.pop("fitted_", None)
         self._fit_sketch()
@@ -173,10 +171,10 @@ class TensorSplineEncoder(Encoder):
         paired = {place for pair in self._places for place in pair}
         return [place for place in range(self.n_features_in_) if place not in paired and self.remainder == "splines"]
 
-    def _encode(self, values: npt.NDArray[Any], blocks: list[FittedColumn]) -> Any:
+    def _encode(self, values: npt.NDArray[Any], encodings: list[FittedColumn]) -> Any:
         places = {*self._singles, *(place for pair in self._places for place in pair)}
         encode = super()._encode
-        encoded = {place: encode(values[:, [place]], [blocks[place]]) for place in places}
+        encoded = {place: encode(values[:, [place]], [encodings[place]]) for place in places}
         parts = [encoded[place] for place in self._singles]
         parts += [row_product(encoded[first], encoded[second]) for first, second in self._places]
         if self.sparse_output:

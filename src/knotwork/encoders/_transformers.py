@@ -25,7 +25,7 @@ from knotwork.knots import Column, Placement, Target, cart_thresholds, complete,
 
 __all__ = [
     "SCALINGS",
-    "WAVES",
+    "WAVE_FAMILIES",
     "PeriodicEncoder",
     "PiecewiseLinearEncoder",
     "ScalarEncoder",
@@ -39,10 +39,27 @@ SCALINGS = {
     "robust": "median 0 and interquartile range 1, then clipped smoothly",
 }
 
-WAVES = {"periodic": "cosines and sines", "cosine": "cosines with phases"}
+WAVE_FAMILIES = {"periodic": "cosines and sines", "cosine": "cosines with phases"}
 
-FEWEST_BINS, MOST_BINS, ADAPTIVE_LEAF = 5, 50, 25
-"""Smallest and largest number of bins of an adaptive encoding, and smallest number of rows of a bin."""
+
+@dataclass(frozen=True)
+class AdaptiveBins:
+    """Limits of the bins that a tree chooses for PLE-Adaptive, which are those of the paper.
+
+    Parameters
+    ----------
+    fewest, most : int
+        Smallest and largest number of bins.
+    leaf : int
+        Smallest number of rows of a bin.
+    """
+
+    fewest: int = 5
+    most: int = 50
+    leaf: int = 25
+
+
+ADAPTIVE_BINS = AdaptiveBins()
 
 
 def check_period(period: Any) -> tuple[float, float]:
@@ -64,7 +81,7 @@ class SplineEncoder(Encoder):
     """Encode each numerical column by the values of `size` spline functions on knots fitted to that column.
 
     Both ends of the training range belong to the basis. Constant columns and columns with few distinct values are
-    encoded like any other. A missing value gives a block of zeros. The fitted state is knots and domains only.
+    encoded like any other. A missing value is encoded by zeros. The fitted state is knots and domains only.
 
     Parameters
     ----------
@@ -81,17 +98,17 @@ class SplineEncoder(Encoder):
         Degree of the polynomials, at least 0; ignored by a family without a degree.
     extrapolation : {"clip", "linear", "continue", "periodic", "error"}, default="clip"
         Treatment of values outside the training range: move them to its end, continue in a straight line or by the
-        polynomial of the last interval, repeat the functions, or raise. ``"periodic"`` makes B-splines cyclic, and for
-        cyclic ones all but ``"error"`` mean it.
+        polynomial of the last interval, repeat the functions, or raise. ``"periodic"`` makes B-splines cyclic; for
+        cyclic splines all treatments except ``"error"`` are the same.
     period : float or tuple of float, optional
         Period of cyclic splines, such as 24 for hours: from 0 to this number, or from the first to the second of two.
         By default the training range, whose two ends are then the same point of the cycle.
     missing : {"zeros", "indicator", "error"}, default="zeros"
-        Treatment of missing values: a block of zeros, zeros and one more column that marks them with 1, or raise.
+        Treatment of missing values: zeros, zeros and one more column that marks them with 1, or raise.
     task : {"regression", "classification"}, optional
         Task of the target. By default labels and integers with up to 20 distinct values are classes.
     sparse_output : bool, default=False
-        Return a CSR array; no dense array is made. Useful for B- and M-splines, whose blocks are mostly zeros.
+        Return a CSR array; no dense array is made. Useful for B- and M-splines, most of whose values are zeros.
     dtype : {float32, float64}, default=float32
         Type of the output. Arithmetic is always in float64.
     n_jobs : int, optional
@@ -193,7 +210,7 @@ class PiecewiseLinearEncoder(Encoder):
     """Encode each numerical column by piecewise-linear encoding (PLE): one ramp from 0 to 1 per bin.
 
     The edges of the bins are splits of a tree that predicts the target from the column, or knots of any placement.
-    Constant columns and columns with few distinct values are encoded like any other. A missing value gives a block of
+    Constant columns and columns with few distinct values are encoded like any other. A missing value is encoded by
     zeros.
 
     Parameters
@@ -221,7 +238,7 @@ class PiecewiseLinearEncoder(Encoder):
 
     Notes
     -----
-    The tree for the bins is the one of Gorishniy et al. (2022), with `size` leaves of at least one row. It differs from
+    The tree for the bins is that of Gorishniy et al. (2022), with `size` leaves of at least one row. It differs from
     the tree of `CartPlacement`, which has a limited depth and keeps a distance between splits.
 
     Examples
@@ -261,8 +278,8 @@ class PiecewiseLinearEncoder(Encoder):
     ) -> FittedColumn:
         """Return the fitted encoding of one column."""
         if self.adaptive:
-            knots = self._tree_edges(column, target, MOST_BINS, ADAPTIVE_LEAF)
-            knots = complete(knots, column, max(len(knots), FEWEST_BINS - 1))
+            knots = self._tree_edges(column, target, ADAPTIVE_BINS.most, ADAPTIVE_BINS.leaf)
+            knots = complete(knots, column, max(len(knots), ADAPTIVE_BINS.fewest - 1))
         elif self.placement == "cart":
             knots = self._tree_edges(column, target, self.size, 1)
         else:
@@ -287,8 +304,8 @@ class PiecewiseLinearEncoder(Encoder):
 class PeriodicEncoder(Encoder):
     """Encode each numerical column by cosines and sines of random frequencies (random Fourier features).
 
-    Values are scaled robustly and clipped smoothly first, as by ``ScalarEncoder("robust")``. A missing value gives a
-    block of zeros. In front of a network the methods Periodic, PLR and PBLD learn the frequencies.
+    Values are scaled robustly and clipped smoothly first, as by ``ScalarEncoder("robust")``. A missing value is encoded
+    by zeros. In front of a network the methods Periodic, PLR and PBLD learn the frequencies.
 
     Parameters
     ----------
@@ -335,7 +352,7 @@ class PeriodicEncoder(Encoder):
 
     def check_settings(self) -> None:
         """Raise an error if a parameter is not valid."""
-        check_choice(self.family, "family", WAVES)
+        check_choice(self.family, "family", WAVE_FAMILIES)
         check_int(self.size, "size", minimum=2)
         if isinstance(self.sigma, bool) or not isinstance(self.sigma, Real):
             raise type_error("sigma", "be a number larger than 0", self.sigma)
@@ -357,10 +374,10 @@ class PeriodicEncoder(Encoder):
 @final
 @dataclass(eq=False, repr=False)
 class ScalarEncoder(Encoder):
-    """Scale each numerical column: the methods Std, MinMax and Robust, with the treatment of hard inputs as elsewhere.
+    """Scale each numerical column: the methods Std, MinMax and Robust, with the same treatment of difficult inputs.
 
-    A constant column becomes 0 (standard, robust) or 0.5 (min-max). Missing values become 0, with an indicator on
-    request.
+    A constant column becomes 0 (standard, robust) or 0.5 (min-max). Missing values become 0, with an indicator if
+    requested.
 
     Parameters
     ----------
