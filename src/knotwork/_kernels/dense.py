@@ -18,7 +18,7 @@ from knotwork._kernels.dispatch import Operation, Packing, Path, as_array, in_th
 from knotwork._kernels.encoding import TYPES, Knots, StackPart
 from knotwork._kernels.encoding_cpu import ROWS_PER_CHUNK, clip, interval_of
 from knotwork._loops import LANES, add_bends, compiled, fill_bumps, fill_cubes, half_to
-from knotwork.basis import TRAITS, Functions
+from knotwork.basis import Functions
 
 __all__ = ["bends_formula", "bump_widths", "dense_formula", "dense_rows", "table_formula"]
 
@@ -113,10 +113,15 @@ def dense_formula(
             rows = torch.exp(-((table[:, None] * distances) ** 2))
         else:
             rows = torch.cat([x, distances[..., 1:].abs() ** 3], dim=-1)
-        n_functions = (n_knots + TRAITS[kind].smallest)[:, None, :, None]
+        n_functions = _n_functions(n_knots, table)[:, None, :, None]
         rows = torch.where(torch.arange(breaks.shape[-1], device=x.device) < n_functions, rows, 0.0)
     rows = torch.nn.functional.pad(rows[..., :size], (0, max(size - rows.shape[-1], 0)))
     return torch.where(missing, 0.0, rows).to(dtype)
+
+
+def _n_functions(n_knots: Tensor, table: Tensor | None) -> Tensor:
+    """Return the numbers of bumps, one for each knot and end, or without a table of a line and a cube for each knot."""
+    return n_knots + (1 if table is None else 2)
 
 
 def _natural_rows(x: Tensor, breaks: Tensor, n_knots: Tensor, bends: Tensor) -> Tensor:
@@ -295,19 +300,19 @@ def _radial_backward(
                 x_grad[i, f] = _total(slopes)
 
 
-def _in_lanes(breaks: Tensor, n_knots: Tensor, table: Tensor | None, kind: int) -> list[npt.NDArray[Any]]:
+def _in_lanes(breaks: Tensor, n_knots: Tensor, table: Tensor | None) -> list[npt.NDArray[Any]]:
     """Return centres and factors, which are 1 without a table, padded to whole vectors, and numbers of functions."""
     padding = (0, -breaks.shape[-1] % LANES)
     centres = torch.nn.functional.pad(breaks, padding)
     factors = torch.ones_like(centres) if table is None else torch.nn.functional.pad(table, padding)
-    return [as_array(tensor) for tensor in (centres, factors, n_knots + TRAITS[kind].smallest)]
+    return [as_array(tensor) for tensor in (centres, factors, _n_functions(n_knots, table))]
 
 
 def _run(x: Tensor, breaks: Tensor, n_knots: Tensor, table: Tensor | None, **settings: Any) -> Any:
     kind, rows = settings["kind"], torch.empty(*x.shape, settings["size"], dtype=breaks.dtype)
     values, target = as_array(x.to(breaks.dtype)), rows.numpy()
     is_natural = kind == Functions.NATURAL
-    arrays = [as_array(breaks), as_array(n_knots)] if is_natural else _in_lanes(breaks, n_knots, table, kind)
+    arrays = [as_array(breaks), as_array(n_knots)] if is_natural else _in_lanes(breaks, n_knots, table)
     bends = None if table is None else as_array(table)
 
     def work(group: int, part: slice) -> None:
@@ -354,7 +359,7 @@ def _radial_slopes(
     x: Tensor, breaks: Tensor, n_knots: Tensor, table: Tensor | None, grad: Tensor, kind: int, with_knots: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     del with_knots  # these cost next to nothing
-    arrays = _in_lanes(breaks, n_knots, table, kind)
+    arrays = _in_lanes(breaks, n_knots, table)
     x_grad, n_breaks = torch.empty(x.shape, dtype=breaks.dtype), breaks.shape[-1]
     values, slopes, x_slopes = as_array(x), as_array(grad), x_grad.numpy()
     n_chunks = max(-(-x.shape[1] // ROWS_PER_CHUNK), 1)

@@ -243,8 +243,7 @@ class StackPart:
         """Number of functions without knots; every knot adds one."""
         if self.family:
             return FAMILIES[self.family].smallest_size(self.degree)
-        traits = TRAITS[self.kind]
-        return traits.smallest + self.degree if traits.grows else traits.smallest
+        return TRAITS[self.kind].smallest_size(self.degree)
 
     @property
     def is_composed(self) -> bool:

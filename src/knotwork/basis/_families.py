@@ -51,42 +51,55 @@ class Functions(IntEnum):
 
 @dataclass(frozen=True)
 class FunctionTraits:
-    """What sets a kind of functions apart besides its formulas: layers and model files ask for these traits.
+    """Properties of a kind of functions that layers and model files need besides its formulas.
 
     Parameters
     ----------
-    smallest : int, default=1
-        Number of functions without knots and of degree 0; every knot adds one.
-    grows : bool, default=True
-        Whether every degree adds a function, too.
+    family : str, optional
+        The name in `FAMILIES` of the family with these functions. None for functions without knots, a scaled value or
+        cosines and sines, and for those of a family without compiled code.
+    least_degree : int, default=0
+        The smallest degree in layers. For cosines and sines the degree is the number of functions, for sums of
+        B-splines that of the B-splines, one more than that of the family.
     degree : int, optional
-        The only degree that layers have; by default any.
+        The only degree in layers; by default any.
     is_dense : bool, default=False
         Whether all functions vary everywhere.
-    is_cyclic : bool, default=False
-        Whether the functions repeat with the width of the domain.
     has_widths : bool, default=False
         Whether widths of the functions are learned with the knots.
     """
 
-    smallest: int = 1
-    grows: bool = True
+    family: str | None = None
+    least_degree: int = 0
     degree: int | None = None
     is_dense: bool = False
-    is_cyclic: bool = False
     has_widths: bool = False
+
+    @property
+    def is_cyclic(self) -> bool:
+        """Whether the functions repeat with the width of the domain."""
+        return self.family is not None and FAMILIES[self.family].basis.is_cyclic
+
+    def smallest_size(self, degree: int) -> int:
+        """Return the number of functions of a degree in layers without knots; every knot adds one."""
+        if self.family is None:
+            return max(degree, 1)
+        return FAMILIES[self.family].smallest_size(degree - self.least_degree)
 
 
 TRAITS: dict[int, FunctionTraits] = {
-    **dict.fromkeys(Functions, FunctionTraits()),
+    Functions.PLAIN: FunctionTraits(),
     Functions.AFFINE: FunctionTraits(degree=0),
-    Functions.TAILS: FunctionTraits(smallest=0),
-    Functions.PERIODIC: FunctionTraits(smallest=0),
-    Functions.COSINE: FunctionTraits(smallest=0),
-    Functions.CYCLIC: FunctionTraits(grows=False, is_cyclic=True),
-    Functions.NATURAL: FunctionTraits(smallest=2, grows=False, degree=3, is_dense=True),
-    Functions.RADIAL: FunctionTraits(smallest=2, grows=False, degree=0, is_dense=True, has_widths=True),
-    Functions.THIN_PLATE: FunctionTraits(grows=False, degree=0, is_dense=True),
+    Functions.LOCAL: FunctionTraits("bspline"),
+    Functions.UNIT_AREA: FunctionTraits("mspline"),
+    Functions.TAILS: FunctionTraits("ispline", least_degree=1),
+    Functions.NORMALISED: FunctionTraits("mspline"),
+    Functions.PERIODIC: FunctionTraits(least_degree=2),
+    Functions.COSINE: FunctionTraits(least_degree=2),
+    Functions.CYCLIC: FunctionTraits("cyclic"),
+    Functions.NATURAL: FunctionTraits("natural", degree=3, is_dense=True),
+    Functions.RADIAL: FunctionTraits("radial", degree=0, is_dense=True, has_widths=True),
+    Functions.THIN_PLATE: FunctionTraits("thin_plate", degree=0, is_dense=True),
 }
 """The traits of each kind."""
 
@@ -136,8 +149,8 @@ class MSpline(SplineBasis):
 class ISpline(SplineBasis):
     """Clamped I-splines: the integrals of the M-splines of degree `degree` from the left end to x.
 
-    Each function rises from exactly 0 at the left end to exactly 1 at the right end. At any x the first functions
-    are 1, the next at most degree + 1 lie between 0 and 1, and the others are 0.
+    Each function rises from exactly 0 at the left end to 1, up to rounding, at the right end. At any x the first
+    functions are 1, the next at most degree + 1 lie between 0 and 1, and the others are 0.
 
     Parameters
     ----------
@@ -224,7 +237,7 @@ class Family:
         Compiled formula, one of the built-in ones. None without compiled code: encoders then evaluate the basis, and
         layers call `function`.
     normalised : bool, default=False
-        Whether blocks are scaled to mean 0 and variance 1 where knots are learned.
+        Whether encoded values of a feature are scaled to mean 0 and variance 1 where knots are learned.
     cyclic : str or None, default=None
         Name of the family that replaces this one with ``extrapolation="periodic"``.
     in_paper : bool, default=False

@@ -24,8 +24,18 @@ __all__ = [
 ]
 
 FEATURE_CANDIDATES = (
-    *("IS-CART@30", "PLE@30", "IS-Q@30", "BS-U@30", "BS-CART@30", "BS-Q@30"),
-    *("IS-CART@15", "PLE@15", "IS-Q@15", "BS-U@15", "BS-Q@7", "Std"),
+    "IS-CART@30",
+    "PLE@30",
+    "IS-Q@30",
+    "BS-U@30",
+    "BS-CART@30",
+    "BS-Q@30",
+    "IS-CART@15",
+    "PLE@15",
+    "IS-Q@15",
+    "BS-U@15",
+    "BS-Q@7",
+    "Std",
 )
 """Encodings to choose among for every column; of equally good ones the first is taken.
 

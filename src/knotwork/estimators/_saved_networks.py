@@ -174,19 +174,19 @@ def _check_layout(layout: StackLayout, *, n_features: int, n_elements: int) -> N
         if n_features and not 0 <= min(features) <= max(features) < n_features:
             raise argument_error("features", f"be from 0 to {n_features - 1}", features)
         traits = TRAITS.get(part.kind)
-        if traits is None or not _is_degree(part.degree, traits, size=size, waves=part.kind in WAVES):
+        if traits is None or not _is_degree(part.degree, traits, size=size):
             wanted = "be a kind of functions with a degree that is valid for it"
             raise argument_error("kind", wanted, (part.kind, part.degree))
         if not 0 <= part.start < part.stop:
             raise argument_error("start", "be at least 0 and smaller than stop", (part.start, part.stop))
 
 
-def _is_degree(degree: int, traits: FunctionTraits, *, size: int, waves: bool) -> bool:
-    """Return whether functions can have a degree; that of waves is their number, with a frequency at least."""
+def _is_degree(degree: int, traits: FunctionTraits, *, size: int) -> bool:
+    """Return whether functions can have a degree."""
     if traits.degree is not None:
         return degree == traits.degree
     most = max(size, MOST_CYCLIC) if traits.is_cyclic else size
-    return (2 if waves else 1 - traits.smallest) <= degree <= most
+    return traits.least_degree <= degree <= most
 
 
 def _encoding(layout: StackLayout, file: ModelFile, prefix: str, *, n_members: int) -> StackEncoding:

@@ -340,8 +340,7 @@ def _own_columns(layout: StackLayout, n_knots: Tensor) -> Tensor:
     counts = torch.zeros_like(n_knots)
     for part in layout.parts:
         kept = _marked([part], n_knots.shape)
-        smallest = 1 if part.kind == Functions.AFFINE else part.degree if part.kind in WAVES else part.smallest
-        counts = torch.where(kept, n_knots + smallest, counts)
+        counts = torch.where(kept, n_knots + part.smallest, counts)
     return torch.arange(layout.size) < counts[..., None]
 
 
