@@ -37,8 +37,19 @@ from knotwork.training._members import Member, TrainingTable, column_units, comp
 from knotwork.training._threads import side_by_side
 
 __all__ = [
-    "CATEGORIES", "Network", "RateGroup", "feature_weights", "build_network", "count_parameters", "matrices", "moved",
-    "predict_stack", "rate_groups", "running_statistics", "take_members", "weight_decays",
+    "CATEGORIES",
+    "Network",
+    "RateGroup",
+    "build_network",
+    "count_parameters",
+    "feature_weights",
+    "matrices",
+    "moved",
+    "predict_stack",
+    "rate_groups",
+    "running_statistics",
+    "take_members",
+    "weight_decays",
 ]  # fmt: skip
 
 CATEGORIES = ("embedding", "code", "mixed")
