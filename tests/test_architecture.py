@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import knotwork
-from knotwork._checks import PARTS
+from knotwork._checks import OPTIONAL_PARTS
 from tests.installations import core
 from tests.test_documents import PAGES, blocks
 from tests.test_reference import PUBLIC
@@ -202,7 +202,7 @@ def with_parents(name):
 def test_parts_that_need_an_extra_name_all_of_their_packages():
     needed = {f"knotwork.{layer}": names for layer, names in optional_packages().items()
               if names and not layer.startswith("_")}  # fmt: skip
-    assert needed == {module: set(packages) for module, (_, packages) in PARTS.items()}
+    assert needed == {module: set(packages) for module, (_, packages) in OPTIONAL_PARTS.items()}
 
 
 def code_for_readers():

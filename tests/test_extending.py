@@ -147,12 +147,12 @@ def test_placement(part):
 
 @given("A placement")
 def test_a_placement_with_other_settings_is_not_taken_from_the_cache(part, tmp_path):
-    from knotwork.study._networks import Wanted
+    from knotwork.study._networks import FoldEncoding
     from knotwork.study._prepared import fit_all, load_data
 
     plan = kw.study.Plan(name="two", datasets=["sk_diabetes"], methods=["Std"], backbones=["mlp"], folds=2)
     data = load_data(plan, "sk_diabetes")
-    wanted = Wanted(kw.encoders.Encoding("BS-Log", 8), 0)
+    wanted = FoldEncoding(kw.encoders.Encoding("BS-Log", 8), 0)
     fitted = []
     for unit in (1.0, 0.001, 1.0):
         PLACEMENTS["log"] = part.LogPlacement(unit)

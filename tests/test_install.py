@@ -12,7 +12,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import knotwork
-from knotwork._checks import PARTS, check_installed
+from knotwork._checks import OPTIONAL_PARTS, check_installed
 from tests.installations import core, estimators
 
 ROOT = Path(__file__).parents[1]
@@ -82,9 +82,9 @@ def named(requirements):
             yield requirement.partition(">")[0]
 
 
-@pytest.mark.parametrize("module", PARTS)
+@pytest.mark.parametrize("module", OPTIONAL_PARTS)
 def test_the_extra_of_a_part_brings_its_packages(module):
-    extra, packages = PARTS[module]
+    extra, packages = OPTIONAL_PARTS[module]
     assert set(packages) <= set(named(PROJECT["optional-dependencies"][extra]))
 
 

@@ -9,7 +9,7 @@ import pytest
 from matplotlib.figure import Figure
 
 import knotwork as kw
-from knotwork._pictures import MOST_COLUMNS, count_values, picture_fitted
+from knotwork._pictures import STYLE, count_values, picture_fitted
 
 RANDOM = np.random.default_rng(0)
 HOSTILE = "<script>alert(1)</script>\"'&$\\frac$"
@@ -47,8 +47,8 @@ def test_an_encoder_that_is_not_fitted_shows_no_picture():
 
 
 def test_many_columns_are_counted():
-    html = html_of(kw.SplineEncoder(size=5).fit(RANDOM.normal(size=(30, MOST_COLUMNS + 3))))
-    assert html.count("<svg role") == MOST_COLUMNS
+    html = html_of(kw.SplineEncoder(size=5).fit(RANDOM.normal(size=(30, STYLE.most_columns + 3))))
+    assert html.count("<svg role") == STYLE.most_columns
     assert "and 3 more columns" in html
 
 

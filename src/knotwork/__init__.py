@@ -7,7 +7,7 @@ not wait for, and an installation without extras has no torch.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from knotwork._checks import PARTS, check_part
+from knotwork._checks import OPTIONAL_PARTS, check_part
 
 if TYPE_CHECKING:  # type checkers and editors see the names that are imported later
     from knotwork import additive, basis, compare, datasets, encoders, knots, nn, report, stats, study, training
@@ -93,7 +93,7 @@ if not TYPE_CHECKING:  # type checkers would take any name for one of the module
     def __getattr__(name: str) -> Any:
         if name not in _LATER:
             raise AttributeError(f"module 'knotwork' has no attribute {name!r}")
-        if _LATER[name] in PARTS:
+        if _LATER[name] in OPTIONAL_PARTS:
             check_part(_LATER[name], f"knotwork.{name}")
         module = import_module(_LATER[name])
         value = module if _LATER[name] == f"knotwork.{name}" else getattr(module, name)
@@ -113,5 +113,5 @@ def _is_installed(name: str) -> bool:
     return True
 
 
-# `from knotwork import *` takes what is installed, and does not fail for want of an extra.
-__all__[:] = [name for name in __all__ if _LATER.get(name) not in PARTS or _is_installed(name)]
+# `from knotwork import *` imports what is installed, and does not fail if an extra is missing.
+__all__[:] = [name for name in __all__ if _LATER.get(name) not in OPTIONAL_PARTS or _is_installed(name)]

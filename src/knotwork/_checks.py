@@ -18,7 +18,7 @@ import numpy as np
 from knotwork.errors import ArgumentError, ArgumentTypeError, MissingPackageError
 
 __all__ = [
-    "PARTS",
+    "OPTIONAL_PARTS",
     "argument_error",
     "check_bool",
     "check_choice",
@@ -44,7 +44,7 @@ LEAST_SIMILAR = 0.75
 """Names at least this similar, by the ratio of `difflib`, are suggested; its default of 0.6 suggests unrelated
 names."""
 
-PARTS = {
+OPTIONAL_PARTS = {
     "knotwork.nn": ("torch", ("torch",)),
     "knotwork.training": ("torch", ("torch",)),
     "knotwork.estimators": ("torch", ("torch", "safetensors")),
@@ -55,15 +55,14 @@ PARTS = {
 }
 """The parts of the library that need optional packages: the extra that installs them, and the packages."""
 
-
-NOT_OF_USERS = (str(Path(__file__).parent), contextlib.__file__)
+OUR_FILES = (str(Path(__file__).parent), contextlib.__file__)
 """Path prefixes of our own files and of `contextlib`; frames elsewhere are the user's code."""
 
 
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn with the location of the user's call, skipping all frames of this library."""
     frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(NOT_OF_USERS):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(OUR_FILES):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)
 
@@ -129,13 +128,13 @@ def nearest(name: object, names: Iterable[object], most: int = 1) -> list[Any]:
     >>> nearest("forest", ["mlp", "resnet"])
     []
     """
-    plain = {each: _plain(each) for each in names}
-    wanted = _plain(name)
-    same = [each for each, text in plain.items() if text == wanted]
-    if same or not wanted:
+    texts = {each: _plain(each) for each in names}
+    plain_name = _plain(name)
+    same = [each for each, text in texts.items() if text == plain_name]
+    if same or not plain_name:
         return same[:most]
-    close = get_close_matches(wanted, set(plain.values()), n=most, cutoff=LEAST_SIMILAR)
-    return [each for text in close for each, other in plain.items() if other == text][:most]
+    close = get_close_matches(plain_name, set(texts.values()), n=most, cutoff=LEAST_SIMILAR)
+    return [each for similar in close for each, text in texts.items() if text == similar][:most]
 
 
 def _plain(name: object) -> str:
@@ -192,8 +191,8 @@ def load_lightgbm(subject: str, *, hint: str = "") -> Any:
 
 
 def check_part(module: str, subject: str | None = None) -> None:
-    """Raise the error of `check_installed` if a package of a part of the library, one of `PARTS`, is not installed."""
-    extra, packages = PARTS[module]
+    """Raise the error of `check_installed` if a package of one of `OPTIONAL_PARTS` is not installed."""
+    extra, packages = OPTIONAL_PARTS[module]
     check_installed(subject or module, extra, *packages)
 
 
@@ -239,8 +238,8 @@ def check_int(value: Any, name: str, minimum: int, hint: str = "") -> int:
     return int(value)
 
 
-def check_number(value: Any, name: str, wanted: str, is_valid: Callable[[float], bool]) -> float:
-    """Return `value` as a float if it is finite and valid; otherwise raise an error: it must be a number `wanted`.
+def check_number(value: Any, name: str, condition: str, is_valid: Callable[[float], bool]) -> float:
+    """Return `value` as a float if it is finite and valid; otherwise raise an error with the `condition` in words.
 
     Examples
     --------
@@ -248,10 +247,10 @@ def check_number(value: Any, name: str, wanted: str, is_valid: Callable[[float],
     0.5
     """
     if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
-        raise type_error(name, f"be a number {wanted}", value)
+        raise type_error(name, f"be a number {condition}", value)
     number = float(value)
     if not (math.isfinite(number) and is_valid(number)):
-        raise argument_error(name, f"be a number {wanted}", value)
+        raise argument_error(name, f"be a number {condition}", value)
     return number
 
 

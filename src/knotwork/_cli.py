@@ -86,8 +86,8 @@ ResultFolder = Annotated[Path, typer.Option(help="Folder for the results.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")]
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(is_requested: bool) -> None:
+    if is_requested:
         typer.echo(f"knotwork {knotwork.__version__}")
         raise typer.Exit
 
@@ -104,7 +104,7 @@ def main(
 
 
 def _say(text: str, *, err: bool = False) -> None:
-    """Print text with names from files, in which control characters are escaped."""
+    """Print text that may contain names from files: control characters are escaped."""
     typer.echo(printable(text), err=err)
 
 
@@ -230,7 +230,10 @@ def _print_table(
     chosen: int | None = None,
     one_line: bool = False,
 ) -> None:
-    """Print a table; `columns` tells which are numbers, and `piped` the width where the output is no terminal."""
+    """Print a table.
+
+    `columns` has the headings, with True for numbers, and `piped` is the width where the output is not a terminal.
+    """
     table = Table(title=title, title_justify="left")
     for heading, is_number in columns.items():
         table.add_column(heading, justify="right" if is_number else "left", overflow="fold", no_wrap=one_line)
@@ -412,9 +415,9 @@ def check_datasets(
         missing = "not available; see 'knotwork datasets list'"
         typer.echo(f"{check.key}: {missing if check.path is None else f'{state} ({check.path})'}")
     n_good = sum(check.is_good for check in checks)
-    wanted = len(checks) if keys else max(1, sum(check.path is not None for check in checks))
+    n_expected = len(checks) if keys else max(1, sum(check.path is not None for check in checks))
     typer.echo(f"{n_good} of {len(checks)} data sets are available and valid.")
-    raise typer.Exit(int(n_good < wanted))
+    raise typer.Exit(int(n_good < n_expected))
 
 
 study_app = typer.Typer(
@@ -440,7 +443,7 @@ def show_plan(
     ] = None,
 ) -> None:
     """Show the networks of a plan, and estimate the training time."""
-    from knotwork.study import backbone_estimates, load_plan, written
+    from knotwork.study import backbone_estimates, duration_text, load_plan
 
     plan = load_plan(name)
     lines = backbone_estimates(plan, out)
@@ -455,7 +458,7 @@ def show_plan(
         settings = ", ".join(f"{setting}={value}" for setting, value in variant.training.items())
         typer.echo(f"variant {variant.name}: {settings}")
     for backbone, n_networks, seconds in lines:
-        time = "not measured yet" if seconds is None else f"about {written(seconds)} in one process"
+        time = "not measured yet" if seconds is None else f"about {duration_text(seconds)} in one process"
         typer.echo(f"{backbone.title}: {n_networks:,} networks, {time}")
     typer.echo(f"networks in all: {plan.n_networks:,}")
 
@@ -515,22 +518,21 @@ def pack_study(
     """Copy the records of a study into a few small files, for publishing or archiving."""
     from knotwork.study import pack
 
-    written = pack(folder, out, histories=histories)
-    for plan, n_networks in written.items():
+    for plan, n_networks in pack(folder, out, histories=histories).items():
         typer.echo(f"{plan}: {n_networks:,} networks")
 
 
 @study_app.command("status", epilog="Example: knotwork study status results")
 def show_status(out: Annotated[Path, typer.Argument(help="Folder that a plan was run in.")]) -> None:
     """Show the progress of the plans in a folder, and estimate the remaining time."""
-    from knotwork.study import study_status, written
+    from knotwork.study import duration_text, study_status
 
     plans = study_status(out)
     for each in plans:
         typer.echo(f"{each.plan}: {each.n_ok:,} of {each.n_networks:,} networks trained, {each.n_failed:,} failed")
         if each.rate is not None:
             typer.echo(f"  rate: {each.rate:,.0f} networks per hour and process")
-        rest = "not measured yet" if each.remaining is None else written(each.remaining)
+        rest = "not measured yet" if each.remaining is None else duration_text(each.remaining)
         typer.echo(f"  remaining: {rest}; units claimed: {each.n_working}")
     for name, problem in plans[-1].problems.items():
         _say(f"{name} {problem}. It is ignored.", err=True)

@@ -52,8 +52,8 @@ def at_most(values: npt.ArrayLike, limits: npt.ArrayLike) -> npt.NDArray[np.bool
     >>> bool(at_most(0.1 + 0.2, 0.3))
     True
     """
-    given, most = np.asarray(values, dtype=np.float64), np.asarray(limits, dtype=np.float64)
-    smaller: npt.NDArray[np.bool_] = given <= most + EQUAL * np.maximum(np.abs(given), np.abs(most))
+    numbers, most = np.asarray(values, dtype=np.float64), np.asarray(limits, dtype=np.float64)
+    smaller: npt.NDArray[np.bool_] = numbers <= most + EQUAL * np.maximum(np.abs(numbers), np.abs(most))
     return smaller
 
 

@@ -14,7 +14,8 @@ UNFINISHED = ".*.tmp"
 """Pattern of the names of files that are being written; a killed process leaves them behind."""
 
 PROBE_BYTES = 1 << 16
-"""Bytes of the test file of `check_writable`: more than one block of common file systems, to detect a full disk."""
+"""Bytes of the test file of `check_writable`: more than the smallest unit of common file systems, to detect a full
+disk."""
 
 Write: TypeAlias = Callable[[BinaryIO], object]
 """Writes the content of a file to the open file."""

@@ -89,10 +89,10 @@ def _of_numba(function: Callable[..., Any], options: dict[str, Any]) -> Any:
 
 
 def _with_safe_cache(function: Any) -> Any:
-    """Let processes that compile a function at the same time write to files of their own.
+    """Let processes that compile a function at the same time write different files.
 
-    Numba numbers the files of a function's signatures. Two processes that begin with an empty cache take the same
-    number for different ones, and then load the code of the other.
+    Numba numbers the files of a function's signatures. Two processes that start with an empty cache use the same
+    number for different signatures, and then load each other's code.
     """
     from numba.core.caching import IndexDataCacheFile  # noqa: PLC0415 - as numba is
 
@@ -203,7 +203,7 @@ def fill_splines(x, degree, t, first, levels):
 
 @compiled(fastmath={"contract"}, forceinline=True)
 def add_bends(left, right, from_left, from_right, row):
-    """Fill a row with two others, each times its number: what natural splines add to hats; the loop is vectorised."""
+    """Fill a row with a weighted sum of two others, which natural splines add to hats; the loop is vectorised."""
     for r in range(len(row)):
         row[r] = from_left * left[r] + from_right * right[r]
 
@@ -222,7 +222,7 @@ def fill_bumps(x, centres, factors, per_bit, most, row):
 
 @compiled(fastmath={"contract"}, forceinline=True)
 def fill_cubes(x, centres, factors, row):
-    """Fill a line, and the cubed distances to all centres but the first, each distance times its factor."""
+    """Fill the distance to the first centre and the cubed distances to the others, each distance times its factor."""
     for r in range(len(row)):
         share = np.abs((x - centres[r]) * factors[r])
         row[r] = share * share * share

@@ -2,7 +2,7 @@
 
 A hostile file is rejected before it takes memory: the size of its header and the lengths of tensors are limited by the
 size of the file. `Writer` turns settings and fitted values into JSON and arrays, and `Reader` turns them back: frozen
-dataclasses, which check themselves, in tuples, lists and mappings, with values of the types that are annotated.
+dataclasses, which check themselves, in tuples, lists and mappings, with values of the annotated types.
 """
 
 import hashlib
@@ -12,7 +12,7 @@ import re
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from enum import Enum
 from functools import cache
 from pathlib import Path
@@ -28,9 +28,19 @@ from knotwork._files import write_atomically
 from knotwork.errors import PersistenceError
 
 __all__ = [
-    "MOST_TENSORS", "SCALARS", "SCHEMA", "ModelFile", "Reader", "Writer", "check_entries", "check_shape", "checksum",
-    "n_values", "open_model_file", "write_model_file",
-]  # fmt: skip
+    "LIMITS",
+    "SCALARS",
+    "SCHEMA",
+    "ModelFile",
+    "Reader",
+    "Writer",
+    "check_entries",
+    "check_shape",
+    "checksum",
+    "n_values",
+    "open_model_file",
+    "write_model_file",
+]
 
 Array = npt.NDArray[Any]
 
@@ -40,34 +50,45 @@ SCHEMA = 8
 SCALARS = (bool, int, float, str)
 """The types of single values."""
 
-EXACT: dict[Any, tuple[type, ...]] = {
-    float: (int, float), **{kind: (kind,) for kind in (bool, int, str, NoneType)}
-}  # fmt: skip
-"""The types of JSON for the annotated type of a single value: whole numbers are floats too, truth values no numbers."""
+JSON_TYPES: dict[Any, tuple[type, ...]] = {
+    float: (int, float),
+    **{kind: (kind,) for kind in (bool, int, str, NoneType)},
+}
+"""The types of JSON for the annotated type of a single value: integers count as floats, truth values not as numbers."""
 
-DTYPES = {"F32": "float32", "F64": "float64", "I32": "int32", "BOOL": "bool"}
+TENSOR_TYPES = {"F32": "float32", "F64": "float64", "I32": "int32", "BOOL": "bool"}
 """The valid types of tensors in a file."""
 
-MOST_TENSORS = 20_000
-"""Maximum number of tensors in a file: far more than any model has."""
-
 HINT = "pickle saves the model without it."
-
-SHORT = 1024
-"""A length that a tensor without elements may have in any file."""
-
-ENTRIES = ("schema", "version", "checksum", "class", "parameters", "model")
-"""Entries of the JSON of every file."""
 
 KEY, DIGEST = "knotwork", "sha256"
 """Keys of the file's metadata: the JSON, and its checksum."""
 
-LONGEST_JSON = 90_000_000
-"""Maximum length of the JSON: readers of the format reject headers of more than 100 MB."""
 
-MOST_VALUES = 1_000_000
-"""Maximum number of values in the JSON of a file without large tensors: each may take 30 times the memory of its
-text."""
+@dataclass(frozen=True)
+class FileLimits:
+    """Limits on files, so that a hostile one cannot take far more memory than its size.
+
+    Parameters
+    ----------
+    n_tensors : int
+        Maximum number of tensors: far more than any model has.
+    empty_length : int
+        Maximum length of a tensor without elements, in files that have fewer elements.
+    json_length : int
+        Maximum length of the JSON: readers of the format reject headers of more than 100 MB.
+    json_values : int
+        Maximum number of values in the JSON of a file without large tensors: each may take 30 times the memory of its
+        text.
+    """
+
+    n_tensors: int = 20_000
+    empty_length: int = 1024
+    json_length: int = 90_000_000
+    json_values: int = 1_000_000
+
+
+LIMITS = FileLimits()
 
 QUOTED = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"')
 
@@ -91,7 +112,7 @@ def write_model_file(path: str | Path, content: dict[str, Any], arrays: Mapping[
     about = {"schema": SCHEMA, "version": knotwork.__version__, "checksum": checksum(arrays, arrays.__getitem__)}
     text = json.dumps(about | content, allow_nan=False)
     n_bytes = sum(array.nbytes for array in arrays.values())
-    if len(text) > LONGEST_JSON or n_values(text) > most_values(n_bytes):
+    if len(text) > LIMITS.json_length or n_values(text) > most_values(n_bytes):
         raise PersistenceError(
             f"The estimator cannot be saved: its columns have too many categories, {len(text) / 1e6:.0f} MB of text. "
             "Drop columns that are identifiers, and fit again."
@@ -110,7 +131,7 @@ def checksum(names: Iterable[str], read: Callable[[str], Array]) -> int:
 
 @contextmanager
 def open_model_file(path: str | Path) -> Iterator["ModelFile"]:
-    """Open a model file; what is wrong with its content raises one kind of error.
+    """Open a model file; all errors in its content are raised as a `PersistenceError`.
 
     Parameters
     ----------
@@ -164,20 +185,20 @@ def most_values(n_bytes: int) -> int:
 
     Each category has an embedding of 16 bytes or more, unless categories are codes.
     """
-    return max(MOST_VALUES, n_bytes // 16)
+    return max(LIMITS.json_values, n_bytes // 16)
 
 
 def n_values(text: str) -> int:
     """Return an upper bound on the number of values in JSON, without parsing it."""
     counted = sum(text.count(mark) for mark in ",[{")
-    return counted if counted <= MOST_VALUES else sum(QUOTED.sub("", text).count(mark) for mark in ",[{")
+    return counted if counted <= LIMITS.json_values else sum(QUOTED.sub("", text).count(mark) for mark in ",[{")
 
 
 def _check_header(path: Path) -> None:
     """Raise an error if parsing the header would take far more memory than the size of the file."""
     with path.open("rb") as file:
         n_header = int.from_bytes(file.read(8), "little")
-        if n_header > LONGEST_JSON:
+        if n_header > LIMITS.json_length:
             return  # the reader of the format rejects it
         header = file.read(n_header)
     # Marks inside text count as well; `_read_json` compares the exact number.
@@ -213,7 +234,7 @@ def _read_json(path: Path, metadata: Any) -> dict[str, Any]:
             f"{str(path)!r} was written by {'an older' if is_older else 'a newer'} version, knotwork {version}, with "
             f"schema {content['schema']}; knotwork {knotwork.__version__} reads schema {SCHEMA}. {step}"
         )
-    check_entries(content, "content", ENTRIES)
+    check_entries(content, "content", ("schema", "version", "checksum", "class", "parameters", "model"))
     return content
 
 
@@ -235,10 +256,10 @@ def _finite(text: str) -> float:
 
 @final
 class Writer:
-    """Turns values into JSON; arrays are collected in `arrays`, by the path of names at which they stand.
+    """Turns values into JSON; arrays are collected in `arrays`, by the path of names that leads to them.
 
-    A tuple becomes a list. All else that is not a single value becomes an object with a ``"type"``: lists, mappings (in
-    JSON, keys can only be text), arrays, and dataclasses with their fields.
+    A tuple becomes a list. Any other compound value becomes an object with a ``"type"``: lists, mappings (in JSON, keys
+    can only be text), arrays, and dataclasses with their fields.
 
     Parameters
     ----------
@@ -292,23 +313,23 @@ class ModelFile:
     def __init__(self, content: dict[str, Any], file: Any) -> None:
         self.content, self._file = content, file
         names = file.keys()
-        if len(names) > MOST_TENSORS:
-            raise argument_error("tensors", f"be at most {MOST_TENSORS}", len(names))
+        if len(names) > LIMITS.n_tensors:
+            raise argument_error("tensors", f"be at most {LIMITS.n_tensors}", len(names))
         headers = {name: file.get_slice(name) for name in names}
-        self._types = {name: DTYPES.get(header.get_dtype()) for name, header in headers.items()}
+        self._types = {name: TENSOR_TYPES.get(header.get_dtype()) for name, header in headers.items()}
         self.shapes = {name: tuple(header.get_shape()) for name, header in headers.items()}
         self.n_elements = sum(map(math.prod, self.shapes.values()))
-        self._known: set[str] = set()
+        self._read: set[str] = set()
         for name, shape in self.shapes.items():  # with a length of 0 among them, the others may be anything
-            if max(shape, default=0) > max(self.n_elements, SHORT):
+            if max(shape, default=0) > max(self.n_elements, LIMITS.empty_length):
                 raise argument_error(name, "have lengths that are not larger than the file", shape)
 
     def check(self, name: str, shape: Sequence[int | None] | None = None, dtype: str | None = None) -> None:
         """Check that an array is in the file, and its shape and type if they are known; None is any length."""
         if name not in self.shapes:
             raise argument_error("tensors", f"include {name!r}", len(self.shapes))
-        if self._types[name] not in DTYPES.values() or dtype not in (None, self._types[name]):
-            raise argument_error(name, f"be of type {dtype or listed(DTYPES.values())}", self._types[name])
+        if self._types[name] not in TENSOR_TYPES.values() or dtype not in (None, self._types[name]):
+            raise argument_error(name, f"be of type {dtype or listed(TENSOR_TYPES.values())}", self._types[name])
         if shape is not None:
             check_shape(name, self.shapes[name], shape)
 
@@ -317,15 +338,15 @@ class ModelFile:
     ) -> Array:
         """Return an array whose shape and type are checked before it is read."""
         self.check(name, shape, dtype)
-        self._known.add(name)
+        self._read.add(name)
         array: Array = self._file.get_tensor(name)
         if is_finite and array.dtype.kind == "f" and not np.isfinite(array).all():
             raise argument_error(name, "be finite", "NaN or infinity")
         return array
 
     def check_arrays(self) -> None:
-        """Check that the file has no other arrays than those that were read, and that none was changed by accident."""
-        unknown = sorted(set(self.shapes) - self._known)
+        """Check that all arrays of the file were read, and that none was changed by accident."""
+        unknown = sorted(set(self.shapes) - self._read)
         if unknown:
             raise argument_error("tensors", "be those of the estimator", unknown[:5])
         if checksum(self.shapes, self._file.get_tensor) != self.content.get("checksum"):
@@ -334,7 +355,7 @@ class ModelFile:
 
 @final
 class Reader:
-    """Turns what `Writer` wrote back into values of the types that are annotated.
+    """Turns the output of `Writer` back into values of the annotated types.
 
     Parameters
     ----------
@@ -343,7 +364,7 @@ class Reader:
     file : ModelFile, optional
         The file that has the arrays.
     check : callable, optional
-        Called with each dataclass and its settings before it is made, to refuse what would take too much memory.
+        Called with each dataclass and its settings before it is made, to refuse one that would take too much memory.
     """
 
     def __init__(
@@ -355,13 +376,13 @@ class Reader:
         self._kinds, self._file, self._check = kinds, file, check
 
     def read(self, content: Any, hint: Any, name: str = "") -> Any:
-        """Return the value that was written, which must be of an annotated type; `name` is the path where it stands."""
+        """Return the value that was written, which must be of an annotated type; `name` is its path, for errors."""
         if isinstance(hint, type) and issubclass(hint, Enum):
             return hint(check_choice(content, _last(name), [each.value for each in hint]))
         value = self._value(content, name)
         if not _is_of_type(value, hint):
-            wanted = hint.__name__ if isinstance(hint, type) else re.sub(r"\w+\.", "", str(hint))
-            raise type_error(_last(name), f"be of type {wanted}", type(value).__name__)
+            type_name = hint.__name__ if isinstance(hint, type) else re.sub(r"\w+\.", "", str(hint))
+            raise type_error(_last(name), f"be of type {type_name}", type(value).__name__)
         return value
 
     def _value(self, content: Any, name: str) -> Any:
@@ -371,9 +392,9 @@ class Reader:
             return tuple(self._value(each, f"{name}{place}") for place, each in enumerate(content))
         if not isinstance(content, dict):
             return content
-        label = check_choice(content.get("type"), f"type of {_last(name)}", (*BUILT_IN, *self._kinds))
+        label = check_choice(content.get("type"), f"type of {_last(name)}", (*CONTAINERS, *self._kinds))
         kind = self._kinds.get(label)
-        hints = BUILT_IN[label] if kind is None else _hints(kind)
+        hints = CONTAINERS[label] if kind is None else _hints(kind)
         check_entries(content, _last(name), ("type", *hints))
         if label == "array" and self._file is not None:
             return self._file.array(name)
@@ -385,29 +406,31 @@ class Reader:
         return kind(**settings)
 
 
-BUILT_IN: dict[str, dict[str, Any]] = {
-    "array": {}, "list": {"items": tuple[Any, ...]}, "mapping": {"keys": tuple[Any, ...], "values": tuple[Any, ...]}
-}  # fmt: skip
-"""The entries of what is no dataclass."""
+CONTAINERS: dict[str, dict[str, Any]] = {
+    "array": {},
+    "list": {"items": tuple[Any, ...]},
+    "mapping": {"keys": tuple[Any, ...], "values": tuple[Any, ...]},
+}
+"""The entries of objects that are not dataclasses."""
 
 
-def check_entries(content: Any, name: str, known: Collection[str]) -> None:
-    """Check that content is a dict that has all the known entries and no other."""
+def check_entries(content: Any, name: str, entries: Collection[str]) -> None:
+    """Check that content is a dict with these entries, and no others."""
     if not isinstance(content, dict):
         raise type_error(name, "be a dict", type(content).__name__)
-    if set(content) != set(known):
-        raise argument_error(name, f"have the entries {listed(known, most=40)}", listed(content))
+    if set(content) != set(entries):
+        raise argument_error(name, f"have the entries {listed(entries, most=40)}", listed(content))
 
 
-def check_shape(name: str, given: Sequence[int], wanted: Sequence[int | None]) -> None:
+def check_shape(name: str, shape: Sequence[int], expected: Sequence[int | None]) -> None:
     """Check a shape; None stands for any length."""
-    if len(given) != len(wanted) or any(n not in (None, length) for n, length in zip(wanted, given, strict=True)):
-        raise argument_error(name, f"be of shape {tuple(wanted)}", tuple(given))
+    if len(shape) != len(expected) or any(n not in (None, length) for n, length in zip(expected, shape, strict=True)):
+        raise argument_error(name, f"be of shape {tuple(expected)}", tuple(shape))
 
 
 @cache
 def _hints(kind: type) -> dict[str, Any]:
-    """Return the annotated type of each field; one that a user's class gets from elsewhere may be any."""
+    """Return the annotated type of each field; `Any` if a user's class has annotations that cannot be resolved."""
     try:
         hints = get_type_hints(kind)
     except NameError:
@@ -420,8 +443,8 @@ def _is_of_type(value: Any, hint: Any) -> bool:
     kind, parts = get_origin(hint) or hint, get_args(hint)
     if kind in (Union, UnionType):
         return any(_is_of_type(value, part) for part in parts)
-    if kind in EXACT:
-        return type(value) in EXACT[kind]
+    if kind in JSON_TYPES:
+        return type(value) in JSON_TYPES[kind]
     if kind is np.ndarray and isinstance(value, np.ndarray):
         (dtype,) = get_args(parts[1])
         return dtype is Any or value.dtype == dtype

@@ -12,20 +12,35 @@ from knotwork.basis import FittedAffine, FittedBasis, FittedColumn, FloatArray
 
 __all__ = ["ColumnPicture", "Histogram", "count_values", "draw_columns", "panels", "picture_fitted", "pictures_html"]
 
-N_BINS = 24
-"""Bars of a histogram."""
 
-N_POINTS = 121
-"""Points of a curve; odd, so that the middle of a symmetric range is one."""
+@dataclass(frozen=True)
+class PictureStyle:
+    """The look of pictures; all numbers are chosen by eye.
 
-MOST_COLUMNS = 20
-"""Columns in a notebook; the others are counted."""
+    Parameters
+    ----------
+    n_bins : int
+        Bars of a histogram.
+    n_points : int
+        Points of a curve; odd, so that the middle of a symmetric range is one.
+    most_columns : int
+        Maximum number of pictures in a notebook; further columns are only counted.
+    width, height, bars : float
+        Size of a picture in a notebook, and the part of its height that the histogram takes.
+    hues : tuple of int
+        Hues of the functions, in degrees; those of neighbours differ clearly.
+    """
 
-WIDTH, HEIGHT, BARS = 168.0, 74.0, 20.0
-"""Size of a picture in a notebook, and height of its histogram."""
+    n_bins: int = 24
+    n_points: int = 121
+    most_columns: int = 20
+    width: float = 168.0
+    height: float = 74.0
+    bars: float = 20.0
+    hues: tuple[int, ...] = (205, 25, 145, 300, 55, 255, 340, 180)
 
-HUES = (205, 25, 145, 300, 55, 255, 340, 180)
-"""Hues of the functions, in degrees; those of neighbours differ clearly."""
+
+STYLE = PictureStyle()
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,13 +65,13 @@ def count_values(distinct: FloatArray, weights: FloatArray) -> Histogram:
     low, high = float(distinct[0]), float(distinct[-1])
     # Halves, because the difference of two floats may overflow.
     shares = (0.5 * distinct - 0.5 * low) / max(0.5 * high - 0.5 * low, np.finfo(np.float64).tiny)
-    places = np.minimum((N_BINS * shares).astype(np.intp), N_BINS - 1)
-    return Histogram(np.bincount(places, weights, N_BINS).astype(np.float64), low, high)
+    places = np.minimum((STYLE.n_bins * shares).astype(np.intp), STYLE.n_bins - 1)
+    return Histogram(np.bincount(places, weights, STYLE.n_bins).astype(np.float64), low, high)
 
 
 @dataclass(frozen=True, eq=False)
 class ColumnPicture:
-    """What is drawn of a column.
+    """The data of the picture of a column.
 
     Parameters
     ----------
@@ -71,7 +86,7 @@ class ColumnPicture:
     knots : ndarray
         Interior knots.
     histogram : Histogram or None
-        Rows by value, if they are known.
+        Numbers of rows by value; None if they are not available.
     """
 
     name: str
@@ -82,30 +97,30 @@ class ColumnPicture:
     histogram: Histogram | None = None
 
 
-def picture_fitted(name: str, block: FittedColumn, histogram: Histogram | None = None) -> ColumnPicture:
+def picture_fitted(name: str, fitted: FittedColumn, histogram: Histogram | None = None) -> ColumnPicture:
     """Return the picture of a fitted column."""
-    low, high = _shown_range(block, histogram)
-    shares = np.linspace(0.0, 1.0, N_POINTS)
+    low, high = _shown_range(fitted, histogram)
+    shares = np.linspace(0.0, 1.0, STYLE.n_points)
     x = (1.0 - shares) * low + shares * high
-    if isinstance(block, FittedAffine):
-        functions = np.clip(x, *block.domain)[:, None] / 2.0 - block.shift / 2.0
-        functions = functions / (block.scale / 2.0)
+    if isinstance(fitted, FittedAffine):
+        functions = np.clip(x, *fitted.domain)[:, None] / 2.0 - fitted.shift / 2.0
+        functions = functions / (fitted.scale / 2.0)
         return ColumnPicture(name, "scaled", x, functions, np.empty(0), histogram)
-    functions = block.encode(x, "clip")
-    if isinstance(block, FittedBasis):
-        detail = f"{type(block.basis).__name__}, size {block.size}, {len(block.basis.knots)} knots"
-        return ColumnPicture(name, detail, x, functions, block.basis.knots, histogram)
-    return ColumnPicture(name, f"waves, size {block.size}", x, functions, np.empty(0), histogram)
+    functions = fitted.encode(x, "clip")
+    if isinstance(fitted, FittedBasis):
+        detail = f"{type(fitted.basis).__name__}, size {fitted.size}, {len(fitted.basis.knots)} knots"
+        return ColumnPicture(name, detail, x, functions, fitted.basis.knots, histogram)
+    return ColumnPicture(name, f"waves, size {fitted.size}", x, functions, np.empty(0), histogram)
 
 
-def _shown_range(block: FittedColumn, histogram: Histogram | None) -> tuple[float, float]:
+def _shown_range(fitted: FittedColumn, histogram: Histogram | None) -> tuple[float, float]:
     """Return the range of the horizontal axis: that of the functions, or of the values, or three deviations."""
-    low, high = block.basis.domain if isinstance(block, FittedBasis) else block.domain
+    low, high = fitted.basis.domain if isinstance(fitted, FittedBasis) else fitted.domain
     if not np.isfinite(low) or not np.isfinite(high):
         if histogram is not None and len(histogram.counts) and histogram.low < histogram.high:
             return histogram.low, histogram.high
-        assert not isinstance(block, FittedBasis)
-        return block.shift - 3.0 * block.scale, block.shift + 3.0 * block.scale
+        assert not isinstance(fitted, FittedBasis)
+        return fitted.shift - 3.0 * fitted.scale, fitted.shift + 3.0 * fitted.scale
     return low, high
 
 
@@ -118,9 +133,9 @@ def pictures_html(pictures: Sequence[ColumnPicture]) -> str:
         '<figure style="margin:0;width:168px"><figcaption style="font:12px sans-serif;overflow:hidden;'
         f'text-overflow:ellipsis;white-space:nowrap" title="{escape(picture.name)}: {escape(picture.detail)}">'
         f"{escape(picture.name)}</figcaption>{_svg(picture)}</figure>"
-        for picture in pictures[:MOST_COLUMNS]
+        for picture in pictures[: STYLE.most_columns]
     )
-    n_more = len(pictures) - MOST_COLUMNS
+    n_more = len(pictures) - STYLE.most_columns
     more = f'<p style="font:12px sans-serif">and {n_more} more columns</p>' if n_more > 0 else ""
     return f'<div style="display:flex;flex-wrap:wrap;gap:10px 14px;margin-top:8px">{cells}</div>{more}'
 
@@ -128,24 +143,25 @@ def pictures_html(pictures: Sequence[ColumnPicture]) -> str:
 def _svg(picture: ColumnPicture) -> str:
     """Return the functions above the histogram, with the knots as ticks between them."""
     low, high = picture.x[0], picture.x[-1]
-    middle = HEIGHT - BARS - 4.0
+    width, height = STYLE.width, STYLE.height
+    middle = height - STYLE.bars - 4.0
     parts = []
     least = min(float(picture.functions.min(initial=0.0)), 0.0)
     most = max(float(picture.functions.max(initial=0.0)), 1e-300)
     for place, values in enumerate(picture.functions.T):
-        across = WIDTH * np.linspace(0.0, 1.0, len(values))
+        across = width * np.linspace(0.0, 1.0, len(values))
         up = middle - (middle - 3.0) * (values / 2.0 - least / 2.0) / max(most / 2.0 - least / 2.0, 1e-300)
         points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(across, up, strict=True))
-        colour = f"hsl({HUES[place % len(HUES)]} 65% 50%)"
+        colour = f"hsl({STYLE.hues[place % len(STYLE.hues)]} 65% 50%)"
         parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.3"/>')
     for share in (picture.knots / 2.0 - low / 2.0) / max(high / 2.0 - low / 2.0, np.finfo(np.float64).tiny):
-        at = f"{WIDTH * share:.1f}"
+        at = f"{width * share:.1f}"
         parts.append(f'<path d="M{at} {middle}v5" stroke="currentColor" stroke-width="1.2"/>')
     parts.extend(_bars(picture))
     label = escape(f"{picture.name}: {picture.detail}")
     return (
-        f'<svg role="img" aria-label="{label}" viewBox="0 0 {WIDTH:.0f} {HEIGHT:.0f}" width="{WIDTH:.0f}" '
-        f'height="{HEIGHT:.0f}">{"".join(parts)}</svg>'
+        f'<svg role="img" aria-label="{label}" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" '
+        f'height="{height:.0f}">{"".join(parts)}</svg>'
     )
 
 
@@ -157,10 +173,11 @@ def _bars(picture: ColumnPicture) -> list[str]:
     low, high = picture.x[0], picture.x[-1]
     span = max(high / 2.0 - low / 2.0, np.finfo(np.float64).tiny)
     ends = np.linspace(0.0, 1.0, len(histogram.counts) + 1)
-    edges = WIDTH * np.clip(((1 - ends) * (histogram.low / 2) + ends * (histogram.high / 2) - low / 2) / span, 0.0, 1.0)
-    heights = (BARS - 2.0) * histogram.counts / histogram.counts.max()
+    values = (1 - ends) * (histogram.low / 2) + ends * (histogram.high / 2)
+    edges = STYLE.width * np.clip((values - low / 2) / span, 0.0, 1.0)
+    heights = (STYLE.bars - 2.0) * histogram.counts / histogram.counts.max()
     return [
-        f'<rect x="{left:.1f}" y="{HEIGHT - height:.1f}" width="{max(right - left - 0.5, 0.5):.1f}" '
+        f'<rect x="{left:.1f}" y="{STYLE.height - height:.1f}" width="{max(right - left - 0.5, 0.5):.1f}" '
         f'height="{height:.1f}" fill="currentColor" opacity="0.35"/>'
         for left, right, height in zip(edges[:-1], edges[1:], heights, strict=True)
         if height > 0

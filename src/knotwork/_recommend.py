@@ -8,16 +8,15 @@ from importlib.resources import files
 from knotwork._checks import check_choice
 from knotwork.knots import TASKS
 
-__all__ = ["BACKBONES", "BUDGETS", "RECOMMENDATIONS", "SOURCES", "Recommendation", "recommend"]
+__all__ = ["CHOICES", "RECOMMENDATIONS", "Recommendation", "recommend"]
 
-BACKBONES = ("mlp", "resnet", "ft")
-"""Backbones with recommendations."""
-
-BUDGETS = ("low", "medium", "high")
-"""Budgets, from training once at a small size to learned knots at a large size."""
-
-SOURCES = ("paper", "records")
-"""Sources of recommendations: the paper, or the records of this library's study."""
+CHOICES = {
+    "task": TASKS,
+    "backbone": ("mlp", "resnet", "ft"),
+    "budget": ("low", "medium", "high"),
+    "source": ("paper", "records"),
+}
+"""The possible values of each argument of `recommend`."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +162,7 @@ def recommend(
     task : {"regression", "classification"}
         The task.
     backbone : {"mlp", "resnet", "ft"}
-        The network behind the encoding; "ft" is the FT-Transformer, and also the choice for other models that tokenise
+        The network after the encoding; "ft" is the FT-Transformer, and also the choice for other models that tokenise
         features.
     budget : {"low", "medium", "high"}
         Low: training once at a small size, with knots that are quick to place. Medium: up to size 15, and knots from
@@ -196,8 +195,7 @@ def recommend(
     >>> advice.method, advice.size
     ('BS-LGBM', 15)
     """
-    check_choice(task, "task", TASKS)
-    check_choice(backbone, "backbone", BACKBONES)
-    check_choice(budget, "budget", BUDGETS)
-    check_choice(source, "source", SOURCES)
-    return _answers()[task, backbone, budget, source]
+    question = task, backbone, budget, source
+    for (name, choices), value in zip(CHOICES.items(), question, strict=True):
+        check_choice(value, name, choices)
+    return _answers()[question]

@@ -40,6 +40,8 @@ __all__ = [
 ]
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
+NumberArray: TypeAlias = npt.NDArray[Any]
+"""Numbers of any type."""
 
 NEVER_MISSING = (str, bool, int, np.bool_, bytes)
 """Types without a missing value. NumPy's integers are not listed, because timedelta64, which has NaT, is a subclass."""
@@ -119,8 +121,6 @@ def _factorize_objects(objects: list[Any]) -> tuple[IntArray, npt.NDArray[Any]]:
     return np.fromiter(map(seen.__getitem__, objects), dtype=np.int64, count=len(objects)), present
 
 
-NumberArray = npt.NDArray[Any]
-
 ADVICE = {
     nw.String: "is text. Encode it as categories, or convert it to numbers",
     nw.Categorical: "is categorical. Encode it, for example with OrdinalEncoder or OneHotEncoder",
@@ -135,7 +135,6 @@ ADVICE = {
     nw.Binary: "holds bytes. Convert it to numbers",
 }
 """Reason why a column of this type is not accepted, and the next step."""
-
 
 BATCH_ROWS = 1 << 17
 """Maximum number of rows of a batch that is read from a file; larger batches from users are divided."""
@@ -162,8 +161,8 @@ def is_stream(X: Any) -> bool:
         if isinstance(X[0], np.ndarray):
             return X[0].ndim == 2
         return is_file(X[0]) or isinstance(X[0], Mapping) or as_frame(X[0]) is not None
-    known = isinstance(X, str | bytes | Mapping | np.ndarray) or hasattr(X, "__array__") or hasattr(X, "shape")
-    return isinstance(X, Iterable) and not known and as_frame(X) is None
+    is_one_table = isinstance(X, str | bytes | Mapping | np.ndarray) or hasattr(X, "__array__") or hasattr(X, "shape")
+    return isinstance(X, Iterable) and not is_one_table and as_frame(X) is None
 
 
 def is_file(X: Any) -> bool:
@@ -201,7 +200,7 @@ def file_batches(source: Any, columns: Sequence[str] | None = None, *, n_rows: i
 def _scan_options(source: Any) -> dict[str, Any]:
     """Return options to read local Parquet files column by column; without them a whole file is in memory.
 
-    Remote files are faster to read at once, and options that the user has set for the data set are kept.
+    Remote files are faster to read as a whole, and options that the user has set for the data set are kept.
     """
     from pyarrow.dataset import ParquetFileFormat, ParquetFragmentScanOptions  # noqa: PLC0415 - the source is an object of pyarrow
 
@@ -334,7 +333,7 @@ def _read_frame(frame: nw.DataFrame[Any]) -> NumberArray:
     return table
 
 
-def _read_series(series: Any, name: Any) -> NumberArray:
+def _read_series(series: Any, name: object) -> NumberArray:
     dtype = series.dtype
     if dtype in (nw.Object, nw.Unknown, nw.Int128, nw.UInt128):  # types that NumPy does not have
         return floats(np.fromiter(series.to_list(), dtype=object, count=len(series)), f"column {name!r}")

@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 import knotwork as kw
 from knotwork._preparation.validation import draw_split
-from knotwork._recommend import BACKBONES, RECOMMENDATIONS, TASKS
+from knotwork._recommend import CHOICES, RECOMMENDATIONS, TASKS
 from knotwork.errors import ArgumentError
 from knotwork.estimators import _steps as steps
 from knotwork.estimators._settings import CANDIDATES, plan_choice
@@ -78,7 +78,7 @@ def spec(candidate):
 
 def test_candidates_have_all_that_is_recommended():
     for task in TASKS:
-        for backbone in BACKBONES:
+        for backbone in CHOICES["backbone"]:
             found = RECOMMENDATIONS[task, backbone, "medium"]
             assert (found.method if found.size is None else f"{found.method}@{found.size}") in CANDIDATES
     assert len(set(CANDIDATES)) == len(CANDIDATES)

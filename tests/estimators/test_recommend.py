@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import knotwork as kw
-from knotwork._recommend import BACKBONES, BUDGETS, RECOMMENDATIONS, SOURCES, TASKS, Recommendation, recommend
+from knotwork._recommend import CHOICES, RECOMMENDATIONS, TASKS, Recommendation, recommend
 from knotwork.encoders._methods import METHOD_TABLE
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "results"))
@@ -20,8 +20,8 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "results"))
 import advice
 import questions
 
-COMBINATIONS = list(product(TASKS, BACKBONES, BUDGETS))
-ANSWERS = list(product(TASKS, BACKBONES, BUDGETS, SOURCES))
+ANSWERS = list(product(*CHOICES.values()))
+COMBINATIONS = list(dict.fromkeys(answer[:3] for answer in ANSWERS))
 NAMES = {"mlp": "mlp", "resnet": "resnet", "ft": "ftt"}  # ours and the paper's
 
 
@@ -100,7 +100,7 @@ def test_defaults_and_the_papers_table():
 
 @pytest.mark.parametrize("name", ["task", "backbone", "budget", "source"])
 def test_every_argument_matters(name):
-    choices = {"task": TASKS, "backbone": BACKBONES, "budget": BUDGETS, "source": SOURCES}[name]
+    choices = CHOICES[name]
     assert len({recommend(**{name: choice}) for choice in choices}) > 1
 
 
@@ -142,7 +142,7 @@ def test_ranks_behind_the_reasons(ranks):
 
 @pytest.mark.parametrize("backbone", ["mlp", "resnet"])
 def test_classes_get_the_best_fixed_methods_by_rank(backbone, ranks):
-    for budget, size in zip(BUDGETS, (7, 15, 30), strict=True):
+    for budget, size in zip(CHOICES["budget"], (7, 15, 30), strict=True):
         found = recommend("classification", backbone, budget=budget)
         assert found.size == size
         assert [found.method, *found.alternatives] == fixed(ranks, "classification", size)[:3]
@@ -188,7 +188,7 @@ def test_places_of_the_papers_advice_in_our_records(errors, task, backbone, budg
     assert f"on average {100 * np.expm1(excess[key]):.1f} % above" in answer.evidence
 
 
-@pytest.mark.parametrize("backbone", BACKBONES)
+@pytest.mark.parametrize("backbone", CHOICES["backbone"])
 def test_the_highest_budget_has_the_least_mean_error_of_all(errors, backbone):
     for task in TASKS:
         table = errors.loc[task, "ft feature" if backbone == "ft" else backbone]

@@ -10,7 +10,7 @@ from knotwork.datasets import Dataset
 from knotwork.encoders import METHOD_TABLE, METHODS, Encoding
 from knotwork.knots import LightGBMPlacement
 from knotwork.nn._backbones import MLPConfig
-from knotwork.study._networks import Wanted, expand
+from knotwork.study._networks import FoldEncoding, expand
 from knotwork.study._prepared import fit_all, from_dataset, load_data
 from knotwork.training import Member, TrainingConfig, train
 from tests.study.cases import SMALL_MLP, TRAINING, tiny_plan
@@ -23,7 +23,7 @@ def diabetes():
 
 def everything(sizes=(7,), folds=(0,)):
     return [
-        Wanted(Encoding(method, size).start, fold)
+        FoldEncoding(Encoding(method, size).start, fold)
         for method in METHODS
         for size in (sizes if METHOD_TABLE[method].has_size else (None,))
         for fold in folds
@@ -70,7 +70,7 @@ def test_test_and_validation_rows_change_nothing_that_is_fitted(diabetes, tmp_pa
     scales = []
     for each in (data, changed):
         table = PreparedTable.from_table(each.table, splits[:1]).table
-        member = Member(splits[0].train, splits[0].valid, before[Wanted(Encoding("BS-Q", 7), 0)].encodings)
+        member = Member(splits[0].train, splits[0].valid, before[FoldEncoding(Encoding("BS-Q", 7), 0)].encodings)
         piece = train(table, [member], MLPConfig(widths=(4,)), TrainingConfig(max_epochs=1), device="cpu").pieces[0]
         scales.append((float(piece.shift[0]), float(piece.scale[0])))
     assert scales[0] == scales[1]
@@ -81,10 +81,10 @@ def test_training_rows_change_the_fitted_encoding(diabetes, tmp_path):
     data = diabetes
     numbers = data.table.numbers.copy()
     numbers[data.splits[0].train] *= 2.0
-    before = fit_all(data, [Wanted(Encoding("BS-Q", 7), 0)], folder=tmp_path)
+    before = fit_all(data, [FoldEncoding(Encoding("BS-Q", 7), 0)], folder=tmp_path)
     after = fit_all(
         replace(data, table=replace(data.table, numbers=numbers)),
-        [Wanted(Encoding("BS-Q", 7), 0)],
+        [FoldEncoding(Encoding("BS-Q", 7), 0)],
         folder=tmp_path,
     )
     with pytest.raises(AssertionError):
@@ -108,7 +108,7 @@ def test_stored_encodings_are_not_fitted_again_and_need_no_lightgbm(diabetes, tm
 )
 def test_a_damaged_file_is_fitted_again(diabetes, tmp_path, damage):
     data = diabetes
-    wanted = [Wanted(Encoding("IS-CART", 6), 1)]
+    wanted = [FoldEncoding(Encoding("IS-CART", 6), 1)]
     before = fit_all(data, wanted, folder=tmp_path)
     path = next(tmp_path.iterdir())
     content = path.read_bytes()
@@ -127,7 +127,7 @@ def test_trees_are_grown_once_for_all_sizes_and_families(diabetes, tmp_path, mon
         return original(self, column, target, seed)
 
     monkeypatch.setattr(LightGBMPlacement, "thresholds", counted)
-    wanted = [Wanted(Encoding(method, size), 0) for method in ("BS-LGBM", "IS-LGBM") for size in (5, 7, 9)]
+    wanted = [FoldEncoding(Encoding(method, size), 0) for method in ("BS-LGBM", "IS-LGBM") for size in (5, 7, 9)]
     fit_all(data, wanted, folder=tmp_path)
     assert len(grown) == data.table.numbers.shape[1]
 
@@ -175,7 +175,7 @@ def test_a_process_reads_encodings_that_another_has_fitted(tmp_path, monkeypatch
 
     def sleep(seconds):
         waited.append(seconds)
-        fit_all(first.data, [each.wanted for each in networks], folder=tmp_path / "prepared")
+        fit_all(first.data, [each.fold_encoding for each in networks], folder=tmp_path / "prepared")
         monkeypatch.setattr(fitting, "fit_column", lambda *args, **kwargs: pytest.fail("fitted twice"))
         lock.release()
 

@@ -68,7 +68,7 @@ class RecordWarning(UserWarning):
 
 
 def write_file(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Write a file by `write_atomically`, and create its folder; errors have the state and the next step."""
+    """Write a file by `write_atomically`, and create its folder; errors state what is kept, and the next step."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, write)
@@ -98,7 +98,7 @@ def write_json(path: Path, content: Mapping[str, object]) -> None:
 
 
 def read_json(path: Path, keys: Set[str], further: Set[str]) -> dict[str, Any] | None:
-    """Read values of `write_json`; None unless they are complete and unchanged, with `keys` and at most `further` ones.
+    """Read values of `write_json`; None unless complete and unchanged, with all `keys` and only `further` others.
 
     Files of earlier versions have no checksum.
     """

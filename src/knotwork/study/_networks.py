@@ -12,9 +12,9 @@ from knotwork.study._plan import DEFAULT_BINS, BackboneChoice, Plan
 __all__ = [
     "KNOT_SETTINGS",
     "DataIdentity",
+    "FoldEncoding",
     "NetworkSpec",
     "Unit",
-    "Wanted",
     "choice_key",
     "expand",
     "group_units",
@@ -29,13 +29,13 @@ KNOT_SETTINGS = ("knot_rate", "knot_warmup", "spacing_weight", "knot_spacing")
 
 
 def _traits(name: str) -> list[str]:
-    """Return the parts of a key on a method: the method, the settings of its placement, and its embedding if any."""
+    """Return the parts of a key that describe a method: itself, the settings of its placement, and any embedding."""
     method = METHOD_TABLE[name]
     key = None if method.placement is None else placement_traits(method.placement).key
     return [repr(method), str(key), *([] if method.embedding is None else [str(method.embedding)])]
 
 
-BUILT_IN = {name: _traits(name) for name in METHOD_TABLE}
+BUILT_IN_TRAITS = {name: _traits(name) for name in METHOD_TABLE}
 """The library's methods and the settings of their placements; their keys contain only the name."""
 
 
@@ -51,8 +51,8 @@ class DataIdentity:
     n_rows: int
 
 
-class Wanted(NamedTuple):
-    """An encoding with fixed knots to fit in a fold, and the number of pairs of columns to find."""
+class FoldEncoding(NamedTuple):
+    """An encoding with fixed knots, which is fitted in a fold, and the number of pairs of columns to find there."""
 
     encoding: Encoding
     fold: int
@@ -76,9 +76,9 @@ class NetworkSpec:
     key: str = ""
 
     @property
-    def wanted(self) -> Wanted:
+    def fold_encoding(self) -> FoldEncoding:
         """The encoding that it starts from, and the pairs of its interactions."""
-        return Wanted(self.encoding.start, self.fold, self.pairs)
+        return FoldEncoding(self.encoding.start, self.fold, self.pairs)
 
     @property
     def identity(self) -> dict[str, str | int | None]:
@@ -186,7 +186,7 @@ def _registered(encoding: Encoding) -> list[str] | None:
     """Return the settings of a method and its placement if one of them was registered by a user; otherwise None."""
     name = encoding.method if encoding.method in list(METHOD_TABLE) else EncodingName.parse(encoding.method).plain
     traits = _traits(name)
-    return None if BUILT_IN.get(name) == traits else traits
+    return None if BUILT_IN_TRAITS.get(name) == traits else traits
 
 
 def choice_key(encoding: Encoding) -> list[str] | None:

@@ -28,9 +28,7 @@ FILE_NAME = re.compile(r"[^\x00-\x1f\x7f/\\.][^\x00-\x1f\x7f/\\]{0,99}")
 DEFAULT_BINS = "cart"
 """Default placement of the bins of PLE; a plan may name another one that does not need the target."""
 
-TABLE_EXAMPLE = "{path = 'flats.csv', target = 'rent'}"
-
-T = TypeVar("T")
+Settings = TypeVar("Settings")
 
 NEWER_FIELDS: dict[str, Any] = {
     "variants": [],
@@ -258,8 +256,8 @@ class Plan:
             raise argument_error("first_folds", f"be at most folds={self.folds}", self.first_folds)
         bins = (DEFAULT_BINS, *(name for name in PLACEMENTS if not resolve_placement(name).supervised))
         choices = {"split": SPLITS, "categories": CATEGORIES, "nrmse_by": ("std", "range"), "bins": bins}
-        for name, known in choices.items():
-            check_choice(getattr(self, name), name, known)
+        for name, values in choices.items():
+            check_choice(getattr(self, name), name, values)
         if self.bins != DEFAULT_BINS and any(kind.adaptive for kind in kinds.values()):
             raise argument_error("bins", "be 'cart' for PLE-Adaptive", self.bins)
         for name in ("together", "keep_knots"):
@@ -273,13 +271,14 @@ class Plan:
         _check_name(self.name, "name")
         _check_types(self, ("sizes", "tables", "backbones", "variants"), list | tuple, "be a list")
         preset = self.training.get("preset", "paper") if isinstance(self.training, Mapping) else "paper"
+        example = "{path = 'flats.csv', target = 'rent'}"
         converted = {
             "methods": _read_names(self.methods, "methods"),
             "datasets": _read_names(self.datasets, "datasets"),
             "sizes": tuple(self.sizes),
             "backbones": tuple(BackboneChoice.from_value(value, preset) for value in self.backbones),
             "variants": tuple(map(Variant.from_value, self.variants)),
-            "tables": tuple(_read(TableFile, each, "tables", TABLE_EXAMPLE) for each in self.tables),
+            "tables": tuple(_read(TableFile, each, "tables", example) for each in self.tables),
             "training": _read_training({} if self.training is None else self.training),
         }
         for name, value in converted.items():
@@ -469,7 +468,7 @@ def _check_types(instance: object, names: Collection[str], kind: Any, requiremen
             raise type_error(name, requirement, getattr(instance, name))
 
 
-def _read(kind: type[T], value: Any, where: str, example: str = "") -> T:
+def _read(kind: type[Settings], value: Any, where: str, example: str = "") -> Settings:
     """Read a table of a plan as the dataclass `kind`, which checks the values."""
     if isinstance(value, kind):
         return value
@@ -481,10 +480,10 @@ def _read(kind: type[T], value: Any, where: str, example: str = "") -> T:
 
 def _check_keys(content: Mapping[str, Any], kind: type[Any], where: str, *more: str) -> None:
     """Raise an error unless keys are fields of a dataclass, or in `more`, and no field without a default is missing."""
-    known = [*more, *(each.name for each in fields(kind))]
+    keys = [*more, *(each.name for each in fields(kind))]
     for key in content:
-        if key not in known:
-            raise argument_error(f"key of {where}", f"be one of {listed(known, most=40)}", key)
+        if key not in keys:
+            raise argument_error(f"key of {where}", f"be one of {listed(keys, most=40)}", key)
     for each in fields(kind):
         if each.name not in content and each.default is MISSING and each.default_factory is MISSING:
             raise argument_error(where, f"have the key {each.name!r}", dict(content))

@@ -20,7 +20,7 @@ from knotwork.encoders import Encoding, choose_columns, count_threads
 from knotwork.knots import Target, placement_traits
 from knotwork.nn import InteractionConfig
 from knotwork.study._folder import digest, read_json, write_json
-from knotwork.study._networks import DataIdentity, Wanted, choice_key
+from knotwork.study._networks import DataIdentity, FoldEncoding, choice_key
 from knotwork.study._plan import DEFAULT_BINS, Plan
 from knotwork.study._provenance import fitting_versions
 from knotwork.training import TrainingTable
@@ -29,6 +29,9 @@ __all__ = ["StudyData", "fit_all", "from_dataset", "load_data"]
 
 FITTED_VERSION = 2
 """Part of every file name: increase it when a change to the library changes fitted encodings."""
+
+ENCODINGS_KEY = "blocks"
+"""Key of the encodings in files; the name is that of earlier versions."""
 
 LEAST_CELLS = 1_000_000
 """Number of values below which starting threads takes longer than it saves."""
@@ -45,7 +48,7 @@ class StudyData:
     identity: DataIdentity
     table: TrainingTable
     splits: list[Split] = field(default_factory=list)
-    fitted: dict[Wanted, Fitted | str] = field(default_factory=dict)
+    fitted: dict[FoldEncoding, Fitted | str] = field(default_factory=dict)
 
 
 def load_data(plan: Plan, name: str) -> StudyData:
@@ -96,25 +99,25 @@ def _ordinal_codes(column: "pd.Series[Any]") -> npt.NDArray[np.int64]:
 
 def fit_all(
     data: StudyData,
-    wanted: Iterable[Wanted],
+    encodings: Iterable[FoldEncoding],
     *,
     folder: Path,
     bins: str = DEFAULT_BINS,
     n_jobs: int | None = None,
     store: bool = True,
-) -> dict[Wanted, Fitted | str]:
+) -> dict[FoldEncoding, Fitted | str]:
     """Return the fitted encodings of a data set, or the traceback where fitting raised an error.
 
     Encodings are fitted only on the training rows of a fold. With `store` they are written to `folder`; encodings with
     a valid file are read from it. `bins` is the placement of the bins of PLE. `n_jobs` is the number of threads: by
     default all cores, or one for small data.
     """
-    wanted = list(wanted)
-    contents = {fold: _content(data.table, data.splits[fold]) for fold in {item.fold for item in wanted}}
-    paths = {item: folder / f"{_name(contents[item.fold], item, bins)}.json" for item in wanted}
+    encodings = list(encodings)
+    contents = {fold: _content(data.table, data.splits[fold]) for fold in {item.fold for item in encodings}}
+    paths = {item: folder / f"{_name(contents[item.fold], item, bins)}.json" for item in encodings}
     stored = {item: _read(path, data.table.numbers.shape[1]) for item, path in paths.items()}
     missing = [item for item, fitted in stored.items() if fitted is None]
-    results: dict[Wanted, Fitted | str] = {item: fitted for item, fitted in stored.items() if fitted is not None}
+    results: dict[FoldEncoding, Fitted | str] = {item: fitted for item, fitted in stored.items() if fitted is not None}
     for item, fitted in _fit_missing(data, missing, bins=bins, n_jobs=n_jobs).items():
         results[item] = fitted
         if store and isinstance(fitted, Fitted):
@@ -130,7 +133,7 @@ def _content(table: TrainingTable, split: Split) -> str:
     return checksum.hexdigest()
 
 
-def _name(content: str, item: Wanted, bins: str) -> str:
+def _name(content: str, item: FoldEncoding, bins: str) -> str:
     """Return a file name that depends on everything that affects the fitted encoding."""
     encoding = item.encoding
     placement = bins if encoding.kind.has_usual_bins and bins != DEFAULT_BINS else encoding.kind.placement
@@ -141,8 +144,8 @@ def _name(content: str, item: Wanted, bins: str) -> str:
 
 
 def _fit_missing(
-    data: StudyData, missing: list[Wanted], *, bins: str, n_jobs: int | None
-) -> dict[Wanted, Fitted | str]:
+    data: StudyData, missing: list[FoldEncoding], *, bins: str, n_jobs: int | None
+) -> dict[FoldEncoding, Fitted | str]:
     """Fit encodings column by column, so that trees are grown once for all methods and sizes.
 
     Columns are fitted in threads: trees are grown without the GIL, and other processes would not have the families and
@@ -187,7 +190,7 @@ def _joined(parts: list[tuple[FittedColumn, float] | Exception], **decided: Any)
     return replace(good, versions=fitting_versions(), **decided)
 
 
-def _is_choice(item: Wanted) -> bool:
+def _is_choice(item: FoldEncoding) -> bool:
     """Return whether the training rows of the fold choose the encoding of each column."""
     return item.encoding.kind.is_choice
 
@@ -208,19 +211,18 @@ def _pairs(table: TrainingTable, split: Split, pairs: int | str | None) -> tuple
 
 
 def _write(path: Path, fitted: Fitted) -> None:
-    """Write an encoding."""
     encodings = [fitted_to_json(column) for column in fitted.encodings]
-    content: dict[str, Any] = {"seconds": fitted.seconds, "versions": fitted.versions, "blocks": encodings}
+    content: dict[str, Any] = {"seconds": fitted.seconds, "versions": fitted.versions, ENCODINGS_KEY: encodings}
     write_json(path, content | {name: value for name in ("chosen", "pairs") if (value := getattr(fitted, name))})
 
 
 def _read(path: Path, n_columns: int) -> Fitted | None:
     """Read an encoding; None if the file is missing, incomplete or altered."""
-    content = read_json(path, {"seconds", "versions", "blocks"}, {"chosen", "pairs"})
-    if content is None or len(content["blocks"]) != n_columns:
+    content = read_json(path, {"seconds", "versions", ENCODINGS_KEY}, {"chosen", "pairs"})
+    if content is None or len(content[ENCODINGS_KEY]) != n_columns:
         return None
     try:
-        encodings = [fitted_from_json(column) for column in content["blocks"]]
+        encodings = [fitted_from_json(column) for column in content[ENCODINGS_KEY]]
     except (ValueError, KeyError, TypeError, AttributeError):  # of another version
         return None
     pairs = tuple((first, second) for first, second in content.get("pairs", ()))

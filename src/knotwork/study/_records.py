@@ -50,7 +50,7 @@ _BEFORE_METRICS: dict[str, pa.DataType] = {
     "together": pa.bool_(),
     "status": pa.string(),
 }
-_BEHIND_METRICS: dict[str, pa.DataType] = {
+_AFTER_METRICS: dict[str, pa.DataType] = {
     **{name: pa.float64() for name in ("target_mean", "target_std", "target_range")},
     **{name: pa.float64() for name in ("prepare_seconds", "train_seconds", "epoch_seconds")},
     **{name: pa.int64() for name in ("epochs", "best_epoch", "n_parameters")},
@@ -104,7 +104,7 @@ def record_schema(further: Iterable[str] = ()) -> pa.Schema:
     A metric that does not apply is missing, as is `size` of Std and MinMax. The metadata lists the columns of metrics,
     so that records can be read in sessions with other registered metrics, and how epochs are counted.
     """
-    columns = {**_BEFORE_METRICS, **dict.fromkeys(_metric_columns(), pa.float64()), **_BEHIND_METRICS}
+    columns = {**_BEFORE_METRICS, **dict.fromkeys(_metric_columns(), pa.float64()), **_AFTER_METRICS}
     unknown = dict.fromkeys((name for name in further if name not in columns), pa.float64())
     metrics = json.dumps([*_metric_columns(), *unknown])
     return pa.schema(list({**columns, **unknown}.items()), metadata={"metrics": metrics, FIRST_EPOCH: "1"})
@@ -160,17 +160,17 @@ class RecordIndex:
     def _stamps(self) -> dict[str, Stamp]:
         """Return the stamp of every record file.
 
-        Records are replaced by renaming, which changes the inode, so that a directory listing is enough for known
-        files: reading the sizes of thousands of files before every unit is slow on a shared file system.
+        Records are replaced by renaming, which changes the inode, so that a directory listing is enough for files seen
+        before: reading the sizes of thousands of files before every unit is slow on a shared file system.
         """
         stamps = {}
         with suppress(FileNotFoundError), os.scandir(self.out / "records") as entries:
             for entry in sorted(entries, key=lambda entry: entry.name):
                 if not entry.name.endswith(".parquet") or entry.name.startswith("."):
                     continue
-                known = self._seen.get(entry.name)
-                if known is not None and known[0] == entry.inode():
-                    stamps[entry.name] = known
+                stamp = self._seen.get(entry.name)
+                if stamp is not None and stamp[0] == entry.inode():
+                    stamps[entry.name] = stamp
                     continue
                 with suppress(FileNotFoundError):
                     stat = os.stat(entry.path)
@@ -212,8 +212,8 @@ class RecordIndex:
         for table in self.tables.values():
             columns = (table[name].to_pylist() for name in ("key", "status", "recorded_at"))
             for key, status, recorded_at in zip(*columns, strict=True):
-                known = best.get(key, ("", 0.0))
-                if known[0] != "ok" and (status == "ok" or recorded_at >= known[1]):
+                best_status, best_time = best.get(key, ("", 0.0))
+                if best_status != "ok" and (status == "ok" or recorded_at >= best_time):
                     best[key] = status, recorded_at
         return best
 
@@ -292,8 +292,8 @@ def _as_record(table: pa.Table) -> "pa.Table | str":
             table = table.append_column(name, pa.nulls(len(table), record_schema().field(name).type))
     schema = record_schema(map(str, recorded or ()))
     if set(schema.names) != set(table.column_names) or not table.select(schema.names).schema.equals(schema):
-        lacking = [name for name in schema.names if name not in table.column_names]
-        return f"is not a record of this version of the library; missing columns: {lacking or 'none'}"
+        missing = [name for name in schema.names if name not in table.column_names]
+        return f"is not a record of this version of the library; missing columns: {missing or 'none'}"
     return counted_from_one(table.select(schema.names), "best_epoch").replace_schema_metadata(None)
 
 

@@ -15,7 +15,7 @@ from knotwork._checks import argument_error, check_bool, check_choice, check_int
 from knotwork._preparation.members import Fitted
 from knotwork.errors import ArgumentError, ColumnError, DatasetMismatchError, DatasetUnavailableError
 from knotwork.study._folder import PREPARING, Lock, claim, remove_leftovers
-from knotwork.study._networks import DataIdentity, NetworkSpec, Unit, Wanted, expand, group_units
+from knotwork.study._networks import DataIdentity, FoldEncoding, NetworkSpec, Unit, expand, group_units
 from knotwork.study._plan import Plan, load_plan
 from knotwork.study._prepared import StudyData, fit_all, load_data
 from knotwork.study._provenance import origin
@@ -36,7 +36,7 @@ POLL = 0.5
 """Seconds between two attempts to acquire a lock held by another process."""
 
 QUEUE = 2
-"""Units submitted to Ray per unit that the cluster can train at once: two keep all workers busy, and the tables of
+"""Units submitted to Ray per unit that the cluster can train at a time: two keep all workers busy, and the tables of
 waiting units fit into Ray's object store."""
 
 Progress = Callable[[], AbstractContextManager[Reporter]]
@@ -166,7 +166,7 @@ def prepare_plan(
     """Fit the encodings of a plan and store them in a folder, without training.
 
     A machine that trains the plan in this folder, or in a copy, then neither fits encodings nor needs LightGBM. Several
-    processes can prepare a plan at once, each on different data sets.
+    processes can prepare a plan at the same time, each on different data sets.
 
     Parameters
     ----------
@@ -247,7 +247,7 @@ class _RayEngine:
         del report
         if self._stored[0] is not data:  # in Ray's object store once, for all units of the data set
             self._stored = data, self.ray.put(replace(data, fitted={}))
-        fitted = {network.wanted: data.fitted[network.wanted] for network in networks}
+        fitted = {network.fold_encoding: data.fitted[network.fold_encoding] for network in networks}
         reference = self._task.remote(plan, self._stored[1], fitted, networks, self.device)
         self._n_networks[reference] = len(networks)
         return reference
@@ -266,7 +266,7 @@ class _RayEngine:
 
 
 def _train_unit(
-    plan: Plan, data: StudyData, fitted: dict[Wanted, Fitted | str], networks: list[NetworkSpec], device: str
+    plan: Plan, data: StudyData, fitted: dict[FoldEncoding, Fitted | str], networks: list[NetworkSpec], device: str
 ) -> list[Result]:
     """Train a unit in a Ray worker; its time starts here, because the task may have waited in the queue."""
     started = time.time()
@@ -333,7 +333,7 @@ class StudyRun:
             except DATA_ERRORS as error:
                 self._skip(name, error)
                 continue
-            counts = Counter("failed" if isinstance(fitted[each.wanted], str) else "ok" for each in networks)
+            counts = Counter("failed" if isinstance(fitted[each.fold_encoding], str) else "ok" for each in networks)
             self.summary.n_networks += len(networks)
             self._say(f"{name}: {counts['ok']} networks are prepared{self.summary.add(counts)}")
         self.summary.seconds = time.perf_counter() - self.started
@@ -402,7 +402,7 @@ class StudyRun:
             raise DatasetMismatchError(
                 f"data set {name!r} has changed while the plan was running. Run the plan again for its networks."
             )
-        new = sorted({network.wanted for network in networks} - data.fitted.keys(), key=repr)
+        new = sorted({network.fold_encoding for network in networks} - data.fitted.keys(), key=repr)
         if new:
             with self._claim_preparation(name):
                 folder = self.out / "prepared"

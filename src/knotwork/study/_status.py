@@ -12,7 +12,7 @@ from knotwork.study._folder import PREPARING
 from knotwork.study._plan import BackboneChoice, Plan
 from knotwork.study._records import RecordIndex
 
-__all__ = ["StudyStatus", "backbone_estimates", "study_status", "written"]
+__all__ = ["StudyStatus", "backbone_estimates", "duration_text", "study_status"]
 
 Place = tuple[str, str | None, int | None]
 """Backbone, tokens and size of a network."""
@@ -127,12 +127,12 @@ def _n_rows(name: str) -> int | None:
         return None
 
 
-def written(seconds: float) -> str:
-    """Format a time.
+def duration_text(seconds: float) -> str:
+    """Return a time in words.
 
     Examples
     --------
-    >>> written(50), written(5000), written(500000)
+    >>> duration_text(50), duration_text(5000), duration_text(500000)
     ('50 s', '1 h 23 min', '5 d 18 h')
     """
     minutes, hours = int(seconds // 60), int(seconds // 3600)

@@ -64,7 +64,7 @@ class UnitTrainer:
         Networks whose encoding could not be fitted have failed. If training raises an error, networks are trained one
         by one, and those that raise an error again have failed.
         """
-        encodings = {network: self.data.fitted[network.wanted] for network in networks}
+        encodings = {network: self.data.fitted[network.fold_encoding] for network in networks}
         results = {network: failure(error) for network, error in encodings.items() if isinstance(error, str)}
         results |= self._train({network: good for network, good in encodings.items() if isinstance(good, Fitted)})
         return [results[network] for network in networks]
@@ -124,7 +124,7 @@ class UnitTrainer:
             categories=self.plan.categories,
             report=self.report,
             keep_knots=self.plan.keep_knots,
-            ensemble=True,  # several stacks at once; none is skipped without a time limit
+            ensemble=True,  # several stacks at a time; none is skipped without a time limit
         )
         if trained.interrupted:
             raise KeyboardInterrupt

@@ -17,7 +17,7 @@ import knotwork
 from knotwork._checks import argument_error, check_bool, check_choice, check_int, listed
 from knotwork._preparation.members import Fitted
 from knotwork.errors import ArgumentError, ArgumentTypeError
-from knotwork.study._networks import NetworkSpec, Wanted, expand, stack_id
+from knotwork.study._networks import FoldEncoding, NetworkSpec, expand, stack_id
 from knotwork.study._plan import PLANS, LinearConfig, Plan, load_plan
 from knotwork.study._prepared import fit_all, load_data
 from knotwork.study._provenance import UNKNOWN, differences
@@ -50,7 +50,7 @@ class NoiseRule:
     rounding : float
         Minimum noise, relative to the score or to 1.
     sum_rounding : float
-        Maximum relative difference of the columns `EXACT`, some of which are sums over test rows.
+        Maximum relative difference of the columns `FIXED`, some of which are sums over test rows.
     changed_rows : int
         Number of test rows whose class or rank may change by rounding; their share is the minimum noise of
         classification scores.
@@ -67,13 +67,13 @@ class NoiseRule:
 
 NOISE = NoiseRule()
 
-EXACT = ("n_rows", "n_features", "n_parameters", "target_mean", "target_std", "target_range")
+FIXED = ("n_rows", "n_features", "n_parameters", "target_mean", "target_std", "target_range")
 """Columns that depend neither on the machine nor on rounding."""
 
 COURSE = ("epochs", "best_epoch", "knots_moved")
 """Columns, besides scores, in which equal records agree."""
 
-IDENTITY = ("plan", "dataset", "backbone", "fold", "variant", "key")
+RECORD_COLUMNS = ("plan", "dataset", "backbone", "fold", "variant", "key")
 """Columns of a record in `Verification.table`."""
 
 OUTCOME = {
@@ -186,10 +186,10 @@ def verify(
     check_int(sample, "sample", minimum=1)
     check_int(random_seed, "random_seed", minimum=0)
     check_bool(alone, "alone")
-    given = plan if plan is None or isinstance(plan, Plan) else load_plan(plan)
+    plan = plan if plan is None or isinstance(plan, Plan) else load_plan(plan)
     index = open_study(out)
-    plans = _plans_of(index, given)
-    records = _records_of(index, given, only)
+    plans = _plans_of(index, plan)
+    records = _records_of(index, plan, only)
     drawn = np.random.default_rng(random_seed).choice(len(records), size=min(sample, len(records)), replace=False)
     retraining = _Retraining(index, resolve_device(device), alone, progress)
     lines: list[dict[str, Any]] = []
@@ -201,14 +201,14 @@ def verify(
                 report(f"[{len(lines)}/{len(drawn)}] {_sentence(line)}")
     except KeyboardInterrupt:
         interrupted = True
-    table = pd.DataFrame(lines, columns=[*IDENTITY, "encoding", *OUTCOME])
+    table = pd.DataFrame(lines, columns=[*RECORD_COLUMNS, "encoding", *OUTCOME])
     return Verification(table, len(records), _notes(retraining.differing, len(lines)), interrupted)
 
 
 def _line(record: Mapping[str, Any], **outcome: Any) -> dict[str, Any]:
     """Return a row of `Verification.table` on a record."""
     encoding = str(record["method"]) + ("" if pd.isna(record["size"]) else f"@{record['size']}")
-    return {**{name: record[name] for name in IDENTITY}, "encoding": encoding, **OUTCOME, **outcome}
+    return {**{name: record[name] for name in RECORD_COLUMNS}, "encoding": encoding, **OUTCOME, **outcome}
 
 
 def _sentence(line: Mapping[str, Any]) -> str:
@@ -218,13 +218,13 @@ def _sentence(line: Mapping[str, Any]) -> str:
     return f"{name}: {line['verdict']}" + (f" ({line['reason']})" if line["reason"] else "")
 
 
-def _plans_of(index: RecordIndex, given: Plan | None) -> dict[str, Plan | str]:
+def _plans_of(index: RecordIndex, plan: Plan | None) -> dict[str, Plan | str]:
     """Return the plans in the folder of a study by their hashes, or the reason why a plan is not available."""
     manifests = index.manifests(required=True)
     index.warn()
-    built_in = {plan.plan_hash: plan for plan in map(load_plan, PLANS)}
+    built_in = {each.plan_hash: each for each in map(load_plan, PLANS)}
     plans = {manifest["plan_hash"]: _stored_plan(manifest, built_in) for manifest in manifests}
-    return plans if given is None else {**plans, given.plan_hash: given}
+    return plans if plan is None else {**plans, plan.plan_hash: plan}
 
 
 def _stored_plan(manifest: Mapping[str, Any], built_in: Mapping[str, Plan]) -> Plan | str:
@@ -241,16 +241,16 @@ def _stored_plan(manifest: Mapping[str, Any], built_in: Mapping[str, Plan]) -> P
     return plan
 
 
-def _records_of(index: RecordIndex, given: Plan | None, only: Sequence[str]) -> pd.DataFrame:
+def _records_of(index: RecordIndex, plan: Plan | None, only: Sequence[str]) -> pd.DataFrame:
     """Return the records that a sample is drawn from, in an order that does not depend on files."""
     frame = index.frame()
     frame = frame[frame["status"] == "ok"]
-    if given is not None:
+    if plan is not None:
         names = sorted(set(frame["plan"].dropna()))
-        frame = frame[frame["plan_hash"] == given.plan_hash]
+        frame = frame[frame["plan_hash"] == plan.plan_hash]
         if not len(frame):
             requirement = f"be a plan whose networks were trained in {index.out}"
-            raise argument_error("plan", requirement, given.name, f"Its plans: {listed(names)}.")
+            raise argument_error("plan", requirement, plan.name, f"Its plans: {listed(names)}.")
     for name in only:
         check_choice(name, "only", sorted(set(frame["dataset"])))
     if only:
@@ -301,7 +301,7 @@ class _Retraining:
             changed = record["data_sha256"] != self.data.identity.sha256
             reason = f"data set {self.data.name!r} has changed" if changed else "its key has changed with the library"
             return {"reason": f"{reason} since it was recorded"}
-        fitted = self._fit([network])[network.wanted]
+        fitted = self._fit([network])[network.fold_encoding]
         if isinstance(fitted, str):
             return {"reason": _last_line(fitted)}
         environment = environment_of(self.plan.config_of(network.variant), network.backbone.config, self.device)
@@ -321,9 +321,9 @@ class _Retraining:
         self.differing.update((name, *both) for name, both in differing.items())
         return outcome
 
-    def _fit(self, networks: Sequence[NetworkSpec]) -> dict[Wanted, Fitted | str]:
+    def _fit(self, networks: Sequence[NetworkSpec]) -> dict[FoldEncoding, Fitted | str]:
         """Return all encodings, with those of networks: stored ones from the folder; others are not stored."""
-        new = sorted({network.wanted for network in networks} - self.data.fitted.keys(), key=repr)
+        new = sorted({network.fold_encoding for network in networks} - self.data.fitted.keys(), key=repr)
         if new:
             folder = self.index.out / "prepared"
             self.data.fitted.update(fit_all(self.data, new, folder=folder, bins=self.plan.bins, store=False))
@@ -406,10 +406,10 @@ def _compared(
     gaps = {name: abs(now[name] - value) if name in now else math.inf for name, value in recorded.items()}
     limits = {name: NOISE.rounding * max(abs(value), 1.0) for name, value in recorded.items()} | dict(noise or {})
     worst = max(gaps, key=lambda name: gaps[name] / limits[name])
-    fixed = _unequal(record, row, EXACT, NOISE.sum_rounding)
+    unequal = _unequal(record, row, FIXED, NOISE.sum_rounding)
     course = _unequal(record, row, COURSE)
-    if fixed:
-        verdict, reason = "different", fixed
+    if unequal:
+        verdict, reason = "different", unequal
     elif not any(gaps.values()) and not course:
         verdict, reason = "equal", ""
     elif noise is None:
