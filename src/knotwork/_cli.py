@@ -22,6 +22,7 @@ except MissingPackageError as error:
 if TYPE_CHECKING:
     from knotwork.compare import Comparison
     from knotwork.report import ReportTable
+    from knotwork.training import ProgressBar
 
 import typer
 from rich.console import Console
@@ -141,7 +142,7 @@ def demo(out: Annotated[Path, typer.Option(help="Folder for records and pages.")
     typer.echo(f"Report: {page}\nExplorer: {explorer.resolve()}")
 
 
-def _progress() -> Any:
+def _progress() -> "type[ProgressBar] | None":
     """Return the progress bar, or None if the output is not a terminal."""
     from knotwork.training import ProgressBar
 

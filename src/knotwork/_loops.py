@@ -64,13 +64,13 @@ class Compiled:
         """Return the function of numba, and let its module and the functions that it calls use it from now on."""
         if self._loaded is None:
             with _LOADING:
-                space = self._function.__globals__
+                names_of_module = self._function.__globals__
                 for name in self._function.__code__.co_names:
-                    if isinstance(space.get(name), Compiled):
-                        space[name] = space[name].load()
+                    if isinstance(names_of_module.get(name), Compiled):
+                        names_of_module[name] = names_of_module[name].load()
                 self._loaded = self._loaded or _of_numba(self._function, self._options)
-                if space.get(self._function.__name__) is self:
-                    space[self._function.__name__] = self._loaded
+                if names_of_module.get(self._function.__name__) is self:
+                    names_of_module[self._function.__name__] = self._loaded
         return self._loaded
 
 

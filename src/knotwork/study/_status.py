@@ -14,7 +14,7 @@ from knotwork.study._records import RecordIndex
 
 __all__ = ["StudyStatus", "backbone_estimates", "duration_text", "study_status"]
 
-Place = tuple[str, str | None, int | None]
+NetworkKind = tuple[str, str | None, int | None]
 """Backbone, tokens and size of a network."""
 
 
@@ -68,10 +68,10 @@ def study_status(out: str | PathLike[str]) -> list[StudyStatus]:
     return statuses
 
 
-def _estimate_seconds(networks: Iterable[tuple[int, Place]], frame: pd.DataFrame) -> float | None:
+def _estimate_seconds(networks: Iterable[tuple[int, NetworkKind]], frame: pd.DataFrame) -> float | None:
     """Estimate the training time of networks in one process on the device of the latest record.
 
-    Networks are given as numbers of rows and places. For each backbone and size, seconds = rows * (recorded seconds /
+    Networks are given as numbers of rows and kinds. For each backbone and size, seconds = rows * (recorded seconds /
     recorded rows); a size without records uses all records of its backbone. None if a backbone has no records.
     """
     good = frame[frame["status"] == "ok"]
@@ -110,8 +110,8 @@ def backbone_estimates(
     lines = []
     for choice in plan.backbones:
         sizes = [(choice.label, choice.tokens, encoding.size) for encoding in plan.encodings]
-        places = [(n_rows * repeats, size) for n_rows in rows if n_rows is not None for size in sizes]
-        seconds = None if frame is None or None in rows else _estimate_seconds(places, frame)
+        kinds = [(n_rows * repeats, size) for n_rows in rows if n_rows is not None for size in sizes]
+        seconds = None if frame is None or None in rows else _estimate_seconds(kinds, frame)
         lines.append((choice, plan.n_networks // len(plan.backbones), seconds))
     return lines
 

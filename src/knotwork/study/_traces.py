@@ -45,8 +45,8 @@ TRACES: dict[str, dict[str, pa.DataType]] = {
 }
 """The columns of trace files, by the name of their folder. Epochs count from 1; 0 is the start."""
 
-SMALL: dict[str, Any] = {"compression": "zstd", "compression_level": 19}
-"""Compression options for files that are written once and copied often."""
+COMPRESSION: dict[str, Any] = {"compression": "zstd", "compression_level": 19}
+"""For files that are written once and copied often."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,11 +215,11 @@ def pack(out: str | PathLike[str], target: str | PathLike[str], *, histories: bo
         rows = table.filter(pc.is_in(table["key"], pa.array(sorted(keys), pa.string())))
         name = _file_name(manifest)
         if len(rows):
-            write_table(copy / "records" / name, rows, **SMALL)
+            write_table(copy / "records" / name, rows, **COMPRESSION)
             for kind in ("knots", "curves", "histories")[: 3 if histories else 2]:
                 traces = load_traces(kind, folder, manifest["plan_hash"]) if (folder / kind).is_dir() else ()
                 if len(traces):
-                    write_table(copy / kind / name, traces, **SMALL)
+                    write_table(copy / kind / name, traces, **COMPRESSION)
             written[manifest["plan"]] = written.get(manifest["plan"], 0) + len(rows)
         store_manifest(copy, manifest)
         taken |= keys

@@ -42,7 +42,7 @@ FloatArray = npt.NDArray[np.float64]
 LEAST_SHIFT = 1e-5
 """Minimum movement of a knot, as a share of the training range; smaller ones are rounding."""
 
-GRID = 501
+CURVE_POINTS = 501
 """Number of points of the fitted curve of a linear model on a single feature."""
 
 IMPOSSIBLE = -50.0
@@ -246,8 +246,8 @@ class _LinearModel:
         """
         if self.table.numbers.shape[1] != 1 or self.table.codes.shape[1]:
             return {}
-        grid = np.linspace(self.table.numbers.min(), self.table.numbers.max(), GRID)
-        values = self.outputs(grid[:, None], np.zeros((GRID, 0), dtype=np.int64))
+        grid = np.linspace(self.table.numbers.min(), self.table.numbers.max(), CURVE_POINTS)
+        values = self.outputs(grid[:, None], np.zeros((CURVE_POINTS, 0), dtype=np.int64))
         return trace("curves", x=grid, value=softmax(values, axis=1)[:, -1] if self.table.n_classes else values[:, 0])
 
 
