@@ -28,7 +28,7 @@ from knotwork._files import write_atomically
 from knotwork.errors import PersistenceError
 
 __all__ = [
-    "LIMITS",
+    "FILE_LIMITS",
     "SCALARS",
     "SCHEMA",
     "ModelFile",
@@ -88,7 +88,7 @@ class FileLimits:
     json_values: int = 1_000_000
 
 
-LIMITS = FileLimits()
+FILE_LIMITS = FileLimits()
 
 QUOTED = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"')
 
@@ -112,7 +112,7 @@ def write_model_file(path: str | Path, content: dict[str, Any], arrays: Mapping[
     about = {"schema": SCHEMA, "version": knotwork.__version__, "checksum": checksum(arrays, arrays.__getitem__)}
     text = json.dumps(about | content, allow_nan=False)
     n_bytes = sum(array.nbytes for array in arrays.values())
-    if len(text) > LIMITS.json_length or n_values(text) > most_values(n_bytes):
+    if len(text) > FILE_LIMITS.json_length or n_values(text) > most_values(n_bytes):
         raise PersistenceError(
             f"The estimator cannot be saved: its columns have too many categories, {len(text) / 1e6:.0f} MB of text. "
             "Drop columns that are identifiers, and fit again."
@@ -185,20 +185,20 @@ def most_values(n_bytes: int) -> int:
 
     Each category has an embedding of 16 bytes or more, unless categories are codes.
     """
-    return max(LIMITS.json_values, n_bytes // 16)
+    return max(FILE_LIMITS.json_values, n_bytes // 16)
 
 
 def n_values(text: str) -> int:
     """Return an upper bound on the number of values in JSON, without parsing it."""
     counted = sum(text.count(mark) for mark in ",[{")
-    return counted if counted <= LIMITS.json_values else sum(QUOTED.sub("", text).count(mark) for mark in ",[{")
+    return counted if counted <= FILE_LIMITS.json_values else sum(QUOTED.sub("", text).count(mark) for mark in ",[{")
 
 
 def _check_header(path: Path) -> None:
     """Raise an error if parsing the header would take far more memory than the size of the file."""
     with path.open("rb") as file:
         n_header = int.from_bytes(file.read(8), "little")
-        if n_header > LIMITS.json_length:
+        if n_header > FILE_LIMITS.json_length:
             return  # the reader of the format rejects it
         header = file.read(n_header)
     # Marks inside text count as well; `_read_json` compares the exact number.
@@ -313,15 +313,15 @@ class ModelFile:
     def __init__(self, content: dict[str, Any], file: Any) -> None:
         self.content, self._file = content, file
         names = file.keys()
-        if len(names) > LIMITS.n_tensors:
-            raise argument_error("tensors", f"be at most {LIMITS.n_tensors}", len(names))
+        if len(names) > FILE_LIMITS.n_tensors:
+            raise argument_error("tensors", f"be at most {FILE_LIMITS.n_tensors}", len(names))
         headers = {name: file.get_slice(name) for name in names}
         self._types = {name: TENSOR_TYPES.get(header.get_dtype()) for name, header in headers.items()}
         self.shapes = {name: tuple(header.get_shape()) for name, header in headers.items()}
         self.n_elements = sum(map(math.prod, self.shapes.values()))
         self._read: set[str] = set()
         for name, shape in self.shapes.items():  # with a length of 0 among them, the others may be anything
-            if max(shape, default=0) > max(self.n_elements, LIMITS.empty_length):
+            if max(shape, default=0) > max(self.n_elements, FILE_LIMITS.empty_length):
                 raise argument_error(name, "have lengths that are not larger than the file", shape)
 
     def check(self, name: str, shape: Sequence[int | None] | None = None, dtype: str | None = None) -> None:

@@ -514,7 +514,7 @@ def test_what_cannot_be_loaded_is_not_saved(tmp_path, monkeypatch):
         with pytest.raises(PersistenceError, match="widths must have at most 1 entries.* Fit again with fewer layers"):
             model.save(tmp_path / "model")
     with monkeypatch.context() as patch:
-        patch.setattr("knotwork.estimators._persistence.LIMITS", FileLimits(n_tensors=5))
+        patch.setattr("knotwork.estimators._persistence.FILE_LIMITS", FileLimits(n_tensors=5))
         with pytest.raises(PersistenceError, match="it has .* tensors in 1 stacks.* Fit again with fewer members"):
             model.save(tmp_path / "model")
     monkeypatch.setattr("knotwork._model_files.most_values", lambda n_bytes: 10)

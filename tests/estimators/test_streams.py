@@ -381,7 +381,7 @@ def test_scores_of_streams_are_those_of_the_table(tmp_path):
 def test_parts_of_predictions_are_those_of_the_batches(monkeypatch):
     """Batches of one row, some of them held out, of none, and of more than are read at a time."""
     monkeypatch.setattr(streams, "BATCH_ROWS", 60)
-    monkeypatch.setattr(_streams, "PREDICTED_ROWS", 64)
+    monkeypatch.setattr(_streams, "STREAMED_ROWS", 64)
     table = TABLE[["b", "count", "target"]].iloc[:192]
     sizes = [1, 0, 1, 1, 100, 61, 28, 0]
     ends = np.cumsum(sizes)

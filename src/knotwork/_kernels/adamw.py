@@ -11,15 +11,10 @@ from torch import Tensor
 
 from knotwork._checks import argument_error
 from knotwork._kernels import dispatch
-from knotwork._kernels.dispatch import as_array, in_ranges
+from knotwork._kernels.dispatch import VALUES_PER_CHUNK, as_array, in_ranges
 from knotwork._loops import compiled
 
 __all__ = ["AdamW", "AdamWConstants", "Factors", "log_betas", "update_formula"]
-
-VALUES_PER_CHUNK = 1 << 16
-"""Values of a chunk, the work of one thread at a time."""
-
-ONE = np.float32(1.0)
 
 
 class AdamWConstants(NamedTuple):
@@ -83,7 +78,7 @@ def _update_chunk(start, stop, arrays, factors, decay, rule):
         if sizes[member] == 0.0:
             continue
         low, high = max(start - member * length, 0), min(stop - member * length, length)
-        shrink = ONE - rates[member] * decay
+        shrink = np.float32(1.0) - rates[member] * decay
         _update(
             master[member, low:high], grad[member, low:high], first[member, low:high], second[member, low:high],
             shrink, sizes[member], roots[member], rule,

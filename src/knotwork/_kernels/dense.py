@@ -28,7 +28,7 @@ N_DOUBLINGS = 6
 MOST_BITS, MOST_SINGLE_BITS = 1000.0, 72.0
 """Bumps are at least two to minus this: products with numbers near the smallest of a type are many times slower."""
 
-_FIXED: MutableMapping[Tensor, dict[int, tuple[Any, Tensor]]] = WeakTensorKeyDictionary()
+_FIXED_TABLES: MutableMapping[Tensor, dict[int, tuple[Any, Tensor]]] = WeakTensorKeyDictionary()
 """The tables of breaks that are not learned, by kind, with their version; they are released with the breaks."""
 
 
@@ -417,7 +417,7 @@ def _fixed_table(breaks: Tensor, n_knots: Tensor, kind: int) -> Tensor:
         return _TABLE(breaks, n_knots, None, kind=kind)  # type: ignore[no-any-return]
     lasting = breaks if breaks._base is None else breaks._base  # layers without members add an axis at each call
     version = lasting._version, n_knots._version, breaks.shape
-    known = _FIXED.setdefault(lasting, {})
+    known = _FIXED_TABLES.setdefault(lasting, {})
     if kind not in known or known[kind][0] != version:
         known[kind] = version, table_formula(breaks.double(), n_knots, None, kind=kind).to(breaks.dtype)
     return known[kind][1]

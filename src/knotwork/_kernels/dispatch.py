@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 __all__ = [
+    "VALUES_PER_CHUNK",
     "Operation",
     "Packing",
     "Path",
@@ -38,6 +39,9 @@ LIBRARIES: dict[str, Any] = vars(torch.ops.knotwork).setdefault("_libraries", {}
 
 LONG_FROM = 2**31 - 2**16
 """Numbers of values that kernels count in 64 bits."""
+
+VALUES_PER_CHUNK = 1 << 16
+"""Values of a chunk of `in_ranges`, the work of one thread at a time, where an operation treats each value alone."""
 
 
 class Path(NamedTuple):

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from knotwork._checks import argument_error, check_choice
-from knotwork._kernels.dispatch import Operation, Path, as_array, in_ranges
+from knotwork._kernels.dispatch import VALUES_PER_CHUNK, Operation, Path, as_array, in_ranges
 from knotwork._loops import compiled
 
 __all__ = [
@@ -39,9 +39,6 @@ __all__ = [
     "random_bits",
     "row_order",
 ]
-
-VALUES_PER_CHUNK = 1 << 16
-"""Values of a chunk, the work of one thread at a time."""
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "selu": functional.selu,

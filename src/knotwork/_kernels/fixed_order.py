@@ -18,22 +18,22 @@ from knotwork._kernels.dispatch import HAS_TRITON, Operation
 
 __all__ = ["add_bias", "fixed_order", "has_fixed_order", "look_up", "product", "row_sums"]
 
-_FIXED: ContextVar[bool] = ContextVar("fixed_order", default=False)
+_IN_FIXED_ORDER: ContextVar[bool] = ContextVar("fixed_order", default=False)
 
 
 @contextmanager
 def fixed_order(enabled: bool = True) -> Iterator[None]:
     """Fix the order of sums of all operations that begin here; their gradients keep it."""
-    token = _FIXED.set(enabled)
+    token = _IN_FIXED_ORDER.set(enabled)
     try:
         yield
     finally:
-        _FIXED.reset(token)
+        _IN_FIXED_ORDER.reset(token)
 
 
 def has_fixed_order() -> bool:
     """Return whether the order of sums is fixed; never in compiled code, which the engine does not use."""
-    return not torch.compiler.is_compiling() and _FIXED.get()
+    return not torch.compiler.is_compiling() and _IN_FIXED_ORDER.get()
 
 
 def _product_formula(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

@@ -59,7 +59,7 @@ __all__ = ["Encoder", "count_threads"]
 FEWEST_VALUES_FOR_THREADS = 50_000
 """Smaller tables whose knots need no target are fitted in one thread, in less time than it takes to start threads."""
 
-MISSING_TREATMENTS = {
+MISSING_EFFECTS = {
     "zeros": "a missing value is encoded by zeros",
     "indicator": "the same, and each encoding has one more column, which is 1 where the value is missing",
     "error": "missing and infinite values raise an error",
@@ -482,7 +482,7 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
 
     def _check_all(self) -> None:
         check_choice(self.extrapolation, "extrapolation", self._extrapolations)
-        check_choice(self.missing, "missing", MISSING_TREATMENTS)
+        check_choice(self.missing, "missing", MISSING_EFFECTS)
         if self.task is not None:
             check_choice(self.task, "task", TASKS)
         check_bool(self.sparse_output, "sparse_output")

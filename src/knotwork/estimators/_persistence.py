@@ -19,7 +19,7 @@ import safetensors  # noqa: F401 - that it is missing is noticed here, not after
 from knotwork._checks import argument_error, check_choice, check_int, type_error
 from knotwork._kernels.encoding import StackPart
 from knotwork._model_files import (
-    LIMITS,
+    FILE_LIMITS,
     SCALARS,
     ModelFile,
     Reader,
@@ -182,10 +182,10 @@ def save(estimator: TabularEstimator, path: str | Path) -> None:
             check_layers(vars(piece.backbone), n_layers=MOST_LAYERS, n_elements=sys.maxsize)
         except ValueError as error:
             raise PersistenceError(f"The estimator cannot be saved: {error} Fit again with fewer layers.") from error
-    if len(arrays) > LIMITS.n_tensors or len(pieces) > MOST_PIECES:
+    if len(arrays) > FILE_LIMITS.n_tensors or len(pieces) > MOST_PIECES:
         raise PersistenceError(
             f"The estimator cannot be saved: it has {len(arrays):,} tensors in {len(pieces):,} stacks, and a file at "
-            f"most {LIMITS.n_tensors:,} in {MOST_PIECES:,}. Fit again with fewer members or layers."
+            f"most {FILE_LIMITS.n_tensors:,} in {MOST_PIECES:,}. Fit again with fewer members or layers."
         )
     write_model_file(path, content, arrays)
 

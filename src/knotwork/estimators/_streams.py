@@ -43,7 +43,7 @@ from knotwork.training import RowChunks, RowFormat, TrainingTable, column_units
 
 __all__ = ["predicted_batches", "prepare_stream", "read_beside_target", "scratch_folder"]
 
-PREDICTED_ROWS = 1 << 18
+STREAMED_ROWS = 1 << 18
 """Rows that are predicted at a time: a multiple of those that networks predict together, whose results are the same."""
 
 
@@ -195,7 +195,7 @@ def _learn(settings: FitSettings, task: Task, survey: Survey) -> tuple[Columns, 
 def predicted_batches(model: FittedModel, source: Any, predict: Callable[[Any], Any]) -> Iterator[Any]:
     """Yield the predictions of every batch of a stream, the same as those of the whole table, none for no rows.
 
-    Networks predict `PREDICTED_ROWS` rows at a time whatever the batches are, because the rounding of a prediction may
+    Networks predict `STREAMED_ROWS` rows at a time whatever the batches are, because the rounding of a prediction may
     depend on the number of rows that are computed together.
 
     Parameters
@@ -233,16 +233,16 @@ def _tables(model: FittedModel, source: Any, lengths: deque[int]) -> Iterator[Co
 
 
 def _groups(tables: Iterator[CodedTable]) -> Iterator[CodedTable]:
-    """Yield the same rows in tables of `PREDICTED_ROWS` rows, of which the last one may be shorter."""
+    """Yield the same rows in tables of `STREAMED_ROWS` rows, of which the last one may be shorter."""
     waiting: list[CodedTable] = []
     n_rows = 0
     for table in tables:
         waiting.append(table)
         n_rows += table.n_rows
-        while n_rows >= PREDICTED_ROWS:
+        while n_rows >= STREAMED_ROWS:
             whole = CodedTable.joined(waiting)
-            yield whole.take(slice(PREDICTED_ROWS))
-            waiting, n_rows = [whole.take(slice(PREDICTED_ROWS, None))], n_rows - PREDICTED_ROWS
+            yield whole.take(slice(STREAMED_ROWS))
+            waiting, n_rows = [whole.take(slice(STREAMED_ROWS, None))], n_rows - STREAMED_ROWS
     if n_rows:
         yield CodedTable.joined(waiting)
 

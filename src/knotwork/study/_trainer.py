@@ -42,9 +42,6 @@ FloatArray = npt.NDArray[np.float64]
 LEAST_SHIFT = 1e-5
 """Minimum movement of a knot, as a share of the training range; smaller ones are rounding."""
 
-CURVE_POINTS = 501
-"""Number of points of the fitted curve of a linear model on a single feature."""
-
 IMPOSSIBLE = -50.0
 """Logit of a class without training rows: its probability is about 1e-22, so that log losses are finite."""
 
@@ -246,8 +243,8 @@ class _LinearModel:
         """
         if self.table.numbers.shape[1] != 1 or self.table.codes.shape[1]:
             return {}
-        grid = np.linspace(self.table.numbers.min(), self.table.numbers.max(), CURVE_POINTS)
-        values = self.outputs(grid[:, None], np.zeros((CURVE_POINTS, 0), dtype=np.int64))
+        grid = np.linspace(self.table.numbers.min(), self.table.numbers.max(), 501)
+        values = self.outputs(grid[:, None], np.zeros((len(grid), 0), dtype=np.int64))
         return trace("curves", x=grid, value=softmax(values, axis=1)[:, -1] if self.table.n_classes else values[:, 0])
 
 
