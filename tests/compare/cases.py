@@ -1,5 +1,6 @@
 """Tables as users have them, and comparisons that are short."""
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -55,8 +56,8 @@ def write_flats(folder, n=240, seed=0, *, target="rent", name="flats.csv"):
 def shorten(patch):
     """Compare networks of three epochs, save small ensembles, and show two features on pages."""
     patch.setattr(run, "feature_effects", partial(run.feature_effects, most=2))
-    patch.setattr(budget, "MOST_EPOCHS", 3)
-    patch.setattr(rounds, "MOST_EPOCHS", 3)
+    for module in (budget, rounds):
+        patch.setattr(module, "SCHEDULES", replace(budget.SCHEDULES, most_epochs=3))
     patch.setattr(run, "TrainingConfig", partial(run.TrainingConfig, max_epochs=3))
     kinds = [plans.Kind(encoding, MLPConfig(widths=(32,)), 8, plans.COSINE) for encoding in ("PLE-Q@6", "PBLD@16")]
     patch.setitem(plans.ON_CPU, "balanced", tuple(kinds))

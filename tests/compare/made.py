@@ -5,8 +5,8 @@ import pandas as pd
 
 from knotwork._preparation.columns import Columns
 from knotwork.compare._effects import FeaturePair, ShownFeature
+from knotwork.compare._inputs import Source
 from knotwork.compare._scoring import Scored
-from knotwork.compare._source import Source
 from knotwork.compare._verdict import rank_candidates
 from knotwork.encoders._choice import FeatureChoice
 from knotwork.encoders._methods import Encoding

@@ -8,8 +8,8 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from knotwork.compare._baselines import BASELINES, Baseline, FoldResult, score_baselines
+from knotwork.compare._inputs import read_source
 from knotwork.compare._scoring import fold_table
-from knotwork.compare._source import read_source
 from tests.compare.cases import write_flats
 
 LINEAR, BOOSTING, LIGHTGBM = BASELINES

@@ -11,7 +11,7 @@ import knotwork as kw
 from knotwork._preparation.columns import Columns
 from knotwork.compare._effects import MODEL_KNOTS, feature_effects, ordered_categories
 from knotwork.compare._figures import effect_picture
-from knotwork.compare._source import read_source
+from knotwork.compare._inputs import read_source
 from knotwork.errors import ColumnWarning
 from knotwork.estimators import EFFECTS
 from tests.compare.cases import MESSY, shorten, write_flats

@@ -9,9 +9,8 @@ import pytest
 
 from knotwork.compare import _rounds as rounds_of
 from knotwork.compare._budget import ComparisonSchedule
-from knotwork.compare._options import CompareOptions
+from knotwork.compare._inputs import CompareOptions, read_source
 from knotwork.compare._rounds import Rounds, most_related
-from knotwork.compare._source import read_source
 from knotwork.encoders import Encoding
 from tests.compare.cases import write_flats
 
@@ -21,7 +20,7 @@ SCHEDULE = ComparisonSchedule((STD, BINS), 2, 120, 2, seconds=60.0, costs={6: 1.
 
 @pytest.fixture
 def rounds(tmp_path, monkeypatch):
-    monkeypatch.setattr(rounds_of, "MOST_EPOCHS", 2)
+    monkeypatch.setattr(rounds_of, "SCHEDULES", replace(rounds_of.SCHEDULES, most_epochs=2))
     monkeypatch.setattr(rounds_of, "score_baselines", lambda *args, **kw: ([], []))
     source, notes = read_source(write_flats(tmp_path), "rent"), []
     made = Rounds(source, CompareOptions(), [STD, BINS, SPLINE], "cpu", None, notes.append, time.perf_counter() + 600)

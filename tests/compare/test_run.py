@@ -17,7 +17,7 @@ from knotwork.compare import _rounds as rounds_of
 from knotwork.compare import _run as run
 from knotwork.compare import _scoring as scoring
 from knotwork.compare._budget import Speed
-from knotwork.compare._source import read_source
+from knotwork.compare._inputs import read_source
 from knotwork.compare._verdict import significant
 from knotwork.errors import ColumnWarning
 from knotwork.estimators import _steps as steps
@@ -45,6 +45,9 @@ OPTIONS = CompareOptions(methods=("Std", "BS-Q", "PLE"), sizes=(6, 8), folds=2, 
 
 STD = replace(OPTIONS, methods=("Std",), sizes=None)
 SINGLE = replace(STD, effort="single")
+NO_EXTENSION = replace(rounds_of.EXTENSIONS, worth=1e9, repetitions=1)
+"""The time that is left is not used."""
+
 LIMITED = replace(SINGLE, time_budget=600.0)
 """Minutes, of which nothing takes more than seconds: a busy machine must not change what is compared."""
 
@@ -232,13 +235,9 @@ def test_a_plan_is_reported_before_training(tmp_path, figureless, monkeypatch):
         return Speed(steps, dict.fromkeys(candidates, 1e-6), dict.fromkeys((7, 15), 0.0))
 
     monkeypatch.setattr(run, "measure_speed", measured)
-    monkeypatch.setattr(budget, "GOOD_ROWS", 300)
-    monkeypatch.setattr(budget, "SMALL_ROWS", 200)
-    monkeypatch.setattr(budget, "GOOD_EPOCHS", 3)
-    monkeypatch.setattr(budget, "FEWEST_EPOCHS", 1)
-    monkeypatch.setattr(rounds_of, "WORTH", 1e9)  # the time that is left is not used
-    monkeypatch.setattr(rounds_of, "MOST_REPETITIONS", 1)
-    monkeypatch.setattr(rounds_of, "SAFE", 0.0)
+    rule = replace(budget.SCHEDULES, good_rows=300, small_rows=200, good_epochs=3, fewest_epochs=1)
+    monkeypatch.setattr(budget, "SCHEDULES", rule)
+    monkeypatch.setattr(rounds_of, "EXTENSIONS", replace(NO_EXTENSION, safe=0.0))
     path = write_flats(tmp_path, n=2_000)
     options = CompareOptions(time_budget=2_000.0, drop=("listing", "built"))
     result = compare_table(path, "rent", out=tmp_path / "out", options=options, device="cpu", report=sentences.append)
@@ -254,8 +253,7 @@ def test_the_final_model_uses_as_many_rows_as_time_allows(tmp_path, figureless, 
     monkeypatch.setattr(
         run, "make_schedule", lambda *args, **kw: replace(budget.make_schedule(*args, **kw), n_rows=100)
     )
-    monkeypatch.setattr(rounds_of, "WORTH", 1e9)
-    monkeypatch.setattr(rounds_of, "MOST_REPETITIONS", 1)
+    monkeypatch.setattr(rounds_of, "EXTENSIONS", NO_EXTENSION)
     sentences = []
     compare_table(write_flats(tmp_path), "rent", out=tmp_path / "out", options=LIMITED, report=sentences.append)
     assert any("The model is trained on 120 of 240 rows" in line for line in sentences)
@@ -374,8 +372,7 @@ def test_a_table_without_numbers(tmp_path):
 def test_a_wide_table_is_compared_and_fitted_with_fewer_columns(tmp_path, short, monkeypatch):
     share = {"column_share": 0.5, "final_share": 0.5, "n_rows": 240}
     monkeypatch.setattr(run, "make_schedule", lambda *args, **kw: replace(budget.make_schedule(*args, **kw), **share))
-    monkeypatch.setattr(rounds_of, "WORTH", 1e9)
-    monkeypatch.setattr(rounds_of, "MOST_REPETITIONS", 1)
+    monkeypatch.setattr(rounds_of, "EXTENSIONS", NO_EXTENSION)
     result = compare_table(write_flats(tmp_path), "rent", out=tmp_path / "out", options=LIMITED, device="cpu")
     assert "with 6 of 7 features" in result.evidence
     assert {"area", "town"} <= set(result.model.feature_names_in_)
@@ -384,8 +381,8 @@ def test_a_wide_table_is_compared_and_fitted_with_fewer_columns(tmp_path, short,
 
 
 def test_importances_that_would_take_too_long_are_skipped(tmp_path, figureless, monkeypatch):
-    monkeypatch.setattr(run, "IMPORTANCE_SHARE", 0.0)
-    monkeypatch.setattr(rounds_of, "MOST_REPETITIONS", 1)
+    monkeypatch.setattr(run, "REMAINING", replace(run.REMAINING, importances=0.0))
+    monkeypatch.setattr(rounds_of, "EXTENSIONS", replace(rounds_of.EXTENSIONS, repetitions=1))
     sentences = []
     path = write_flats(tmp_path)
     result = compare_table(path, "rent", out=tmp_path / "out", options=LIMITED, device="cpu", report=sentences.append)

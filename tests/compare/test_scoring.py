@@ -8,9 +8,8 @@ import pytest
 
 from knotwork import TabularClassifier, TabularRegressor, TrainingConfig
 from knotwork.compare._budget import measure_speed
-from knotwork.compare._options import CompareOptions
+from knotwork.compare._inputs import CompareOptions, read_source
 from knotwork.compare._scoring import cross_validate, fold_table, groups_of
-from knotwork.compare._source import read_source
 from knotwork.encoders import Encoding
 from tests.compare.cases import write_flats
 

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from knotwork.compare._source import read_source
+from knotwork.compare._inputs import read_source
 from knotwork.datasets._files import read_frame
 from knotwork.errors import ArgumentError, ColumnError, MissingPackageError
 from tests.messy.make import FILES, flats, make

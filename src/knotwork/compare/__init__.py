@@ -8,7 +8,7 @@ from knotwork._checks import check_part
 check_part(__name__)
 
 if TYPE_CHECKING:  # type checkers and editors see the names that are imported later
-    from knotwork.compare._options import CompareOptions, read_sizes
+    from knotwork.compare._inputs import CompareOptions, read_sizes
     from knotwork.compare._page import ranking_table
     from knotwork.compare._predictions import predict_table
     from knotwork.compare._run import Comparison, compare_table
@@ -19,10 +19,10 @@ if not TYPE_CHECKING:  # predictions need no figures and no pages, which take a 
 
     def __getattr__(name: str) -> Any:
         modules = dict.fromkeys(__all__, "_run") | {
-            "CompareOptions": "_options",
+            "CompareOptions": "_inputs",
             "predict_table": "_predictions",
             "ranking_table": "_page",
-            "read_sizes": "_options",
+            "read_sizes": "_inputs",
         }
         if name not in modules:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -30,21 +30,53 @@ __all__ = ["BASELINES", "Baseline", "FoldRows", "score_baselines"]
 
 Floats = npt.NDArray[np.float64]
 
-MOST_TREES, STOP, PROBE = 2_000, 50, 5
-"""Most rounds of boosting, rounds without a better validation score, and rounds by which its speed is measured."""
 
-MOST_CATEGORIES = 50
-"""Categories of a column in the linear model; rarer ones are one. Boosting of scikit-learn takes up to 250."""
+@dataclass(frozen=True)
+class BoostingRule:
+    """Settings of both libraries of boosting, apart from their defaults.
 
-MOST_BINNED = 250
-PENALTIES = (1.0, 0.1, 1e-2, 1e-3, 1e-4, 1e-5)
-"""Ridge penalties for each row, the strongest first; the validation rows choose."""
+    Parameters
+    ----------
+    trees, patience : int
+        Most rounds of boosting, and rounds without a better validation score after which it stops: conventions.
+    probe : int
+        Rounds by which its speed is measured.
+    codes : int
+        Largest code of a category that scikit-learn can treat as a category: it has 255 bins.
+    parallel_cells : int
+        Cells of a table from which several threads make boosting faster.
+    """
 
-MANY_CELLS = 1_000_000
-"""Cells of a table from which several threads make boosting faster."""
+    trees: int = 2_000
+    patience: int = 50
+    probe: int = 5
+    codes: int = 250
+    parallel_cells: int = 1_000_000
 
-SMALLEST = 1e-7
-"""Smallest probability, of classes without training rows as well: its logarithm is finite."""
+
+BOOSTING = BoostingRule()
+
+
+@dataclass(frozen=True)
+class LinearRule:
+    """Settings of the linear model, which are conventions.
+
+    Parameters
+    ----------
+    categories : int
+        Categories of a column that get an indicator; rarer ones share one.
+    penalties : tuple of float
+        Ridge penalties for each row, the strongest first; the validation rows choose.
+    """
+
+    categories: int = 50
+    penalties: tuple[float, ...] = (1.0, 0.1, 1e-2, 1e-3, 1e-4, 1e-5)
+
+
+LINEAR = LinearRule()
+
+LEAST_PROBABILITY = 1e-7
+"""Of a class without training rows, for example: its logarithm is finite."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +84,7 @@ class FoldRows:
     """One fold of a table as other libraries take it.
 
     `features` has the numbers, then the codes of categories, from 1, in the columns `categorical`; missing numbers and
-    categories that the fold does not know are NaN. `target` has class codes, or standardised numbers: the table has
+    categories that its rows do not have are NaN. `target` has class codes, or standardised numbers: the table has
     ``shift + scale * target``.
     """
 
@@ -71,25 +103,25 @@ class FoldRows:
         codes = table.codes[:, : table.codes.shape[1] - len(prepared.indicated)]  # without indicators of missing values
         features = np.concatenate([table.numbers, np.where(codes > 0, codes, np.nan)], axis=1)
         features[:, np.isnan(features[split.train]).all(axis=0)] = 0.0  # which scikit-learn cannot bin
-        categorical, known = list(range(n_numbers, features.shape[1])), table.target[split.train]
+        categorical, target = list(range(n_numbers, features.shape[1])), table.target[split.train]
         if table.task == "classification":
             return cls(features, table.target, split, categorical, table.n_classes)
-        shift, scale = float(known.mean()), float(known.std()) or 1.0
+        shift, scale = float(target.mean()), float(target.std()) or 1.0
         return cls(features, (table.target - shift) / scale, split, categorical, 0, shift, scale)
 
     @property
     def n_threads(self) -> int | None:
-        """Threads of boosting: one for a small table or on a busy machine, where others only wait; None for all."""
+        """Threads of boosting: one for a small table or on a busy machine, where more would only wait; None for all."""
         cells = len(self.split.train) * self.features.shape[1]
         is_busy = os.getloadavg()[0] > (os.cpu_count() or 1) + 0.5 if hasattr(os, "getloadavg") else False
-        return 1 if cells < MANY_CELLS or is_busy else None
+        return 1 if cells < BOOSTING.parallel_cells or is_busy else None
 
     def predictions(self, values: npt.NDArray[Any], classes: npt.NDArray[Any] | None = None) -> Floats:
         """Return numbers, or probabilities of all classes from those of the `classes` in the training rows."""
         if not self.n_classes:
             return np.asarray(values, dtype=np.float64)
-        full = np.full((len(values), self.n_classes), SMALLEST)
-        full[:, slice(None) if classes is None else classes.astype(np.int64)] = np.maximum(values, SMALLEST)
+        full = np.full((len(values), self.n_classes), LEAST_PROBABILITY)
+        full[:, slice(None) if classes is None else classes.astype(np.int64)] = np.maximum(values, LEAST_PROBABILITY)
         full /= full.sum(axis=1, keepdims=True)
         return full
 
@@ -110,10 +142,10 @@ class FoldResult:
 
 @dataclass(frozen=True)
 class Baseline:
-    """A model that networks are compared with, ``"linear"`` or ``"boosting"`` by its `kind`; it needs a `package`.
+    """A model that networks are compared with, ``"linear"`` or ``"boosting"`` by its `kind`; which needs a `package`.
 
-    `fit` trains on a fold until a deadline, a time of ``time.perf_counter`` or infinite; its third argument is the
-    result of the fold before, None for the first.
+    `fit` trains on a fold until a deadline on the clock of ``time.perf_counter``, which may be infinite; its third
+    argument is the result of the previous fold, None for the first.
     """
 
     name: str
@@ -127,22 +159,22 @@ class Baseline:
         return find_spec(self.package) is not None
 
 
-def _fit_linear(fold: FoldRows, deadline: float, before: FoldResult | None) -> FoldResult:
+def _fit_linear(fold: FoldRows, deadline: float, previous: FoldResult | None) -> FoldResult:
     """Ridge or logistic regression on standardised numbers and one-hot categories; missing numbers are indicated."""
-    del before
+    del previous
     split, numerical = fold.split, list(range(fold.features.shape[1] - len(fold.categorical)))
     numbers = make_pipeline(SimpleImputer(add_indicator=True), StandardScaler())
-    codes = OneHotEncoder(handle_unknown="infrequent_if_exist", max_categories=MOST_CATEGORIES, sparse_output=False)
+    codes = OneHotEncoder(handle_unknown="infrequent_if_exist", max_categories=LINEAR.categories, sparse_output=False)
     features = make_column_transformer((numbers, numerical), (codes, fold.categorical))
     logistic = LogisticRegression(max_iter=200, warm_start=True)
     best, result = np.inf, FoldResult(np.empty(0))
     with warnings.catch_warnings():
-        # Few iterations are a kind of early stopping.
+        # Stopping after few iterations is a kind of early stopping.
         warnings.filterwarnings("ignore", message="Found unknown categories")
         warnings.simplefilter("ignore", ConvergenceWarning)
         train = features.fit_transform(fold.features[split.train])
         valid, test = (features.transform(fold.features[rows]) for rows in (split.valid, split.test))
-        for penalty in PENALTIES:
+        for penalty in LINEAR.penalties:
             strength = penalty * len(split.train)
             model = logistic.set_params(C=1 / strength) if fold.n_classes else Ridge(alpha=strength)
             model.fit(train, fold.target[split.train])
@@ -170,37 +202,37 @@ def _loss(fold: FoldRows, predictions: Floats) -> float:
     return float(np.mean((predictions - target) ** 2))
 
 
-def _fit_scikit_learn(fold: FoldRows, deadline: float, before: FoldResult | None) -> FoldResult:
+def _fit_scikit_learn(fold: FoldRows, deadline: float, previous: FoldResult | None) -> FoldResult:
     """Boosting of scikit-learn, stopped early by the validation rows, and cut to the trees that the time allows."""
     split, columns = fold.split, fold.features
-    small = [place for place in fold.categorical if np.nanmax(columns[:, place], initial=0) <= MOST_BINNED]
+    small = [place for place in fold.categorical if np.nanmax(columns[:, place], initial=0) <= BOOSTING.codes]
     kind = HistGradientBoostingClassifier if fold.n_classes else HistGradientBoostingRegressor
     settings = {"categorical_features": small or None, "random_state": split.seed % 2**31}
     train, target = columns[split.train], fold.target[split.train]
-    n_trees, pace = MOST_TREES, 0.0 if before is None else before.pace
+    n_trees, pace = BOOSTING.trees, 0.0 if previous is None else previous.pace
     started = time.perf_counter()
-    if np.isfinite(deadline):  # it cannot be stopped at a time, but at a number of trees
-        if before is None:
-            kind(**settings, max_iter=PROBE, early_stopping=False).fit(train, target)
-            pace = (time.perf_counter() - started) / PROBE
-        n_trees = int(np.clip((deadline - time.perf_counter()) / pace, PROBE, MOST_TREES))
+    if np.isfinite(deadline):  # it can be stopped at a number of trees, not at a time
+        if previous is None:
+            kind(**settings, max_iter=BOOSTING.probe, early_stopping=False).fit(train, target)
+            pace = (time.perf_counter() - started) / BOOSTING.probe
+        n_trees = int(np.clip((deadline - time.perf_counter()) / pace, BOOSTING.probe, BOOSTING.trees))
         started = time.perf_counter()
-    model = kind(**settings, max_iter=n_trees, early_stopping=True, n_iter_no_change=STOP)
+    model = kind(**settings, max_iter=n_trees, early_stopping=True, n_iter_no_change=BOOSTING.patience)
     model.fit(train, target, X_val=columns[split.valid], y_val=fold.target[split.valid])
     pace = (time.perf_counter() - started) / model.n_iter_
     kept = max(int(np.argmax(model.validation_score_)), 1)  # the first score is that of no tree
     stages = (model.staged_predict_proba if fold.n_classes else model.staged_predict)(columns[split.test])
     predictions = fold.predictions(next(islice(stages, kept - 1, None)), getattr(model, "classes_", None))
-    return FoldResult(predictions, model.n_iter_, kept, model.n_iter_ == n_trees < MOST_TREES, pace)
+    return FoldResult(predictions, model.n_iter_, kept, model.n_iter_ == n_trees < BOOSTING.trees, pace)
 
 
-def _fit_lightgbm(fold: FoldRows, deadline: float, before: FoldResult | None) -> FoldResult:
+def _fit_lightgbm(fold: FoldRows, deadline: float, previous: FoldResult | None) -> FoldResult:
     """LightGBM, stopped early by the validation rows or at the deadline."""
     lightgbm = load_lightgbm("the baseline LightGBM")
-    del before
+    del previous
 
     def stop_in_time(environment: Any) -> None:
-        if environment.iteration + 1 >= PROBE and time.perf_counter() > deadline:
+        if environment.iteration + 1 >= BOOSTING.probe and time.perf_counter() > deadline:
             raise lightgbm.callback.EarlyStopException(environment.iteration, environment.evaluation_result_list)
 
     split, columns = fold.split, fold.features
@@ -209,8 +241,8 @@ def _fit_lightgbm(fold: FoldRows, deadline: float, before: FoldResult | None) ->
     codes: Any = fold.categorical or "auto"
     train = lightgbm.Dataset(columns[split.train], fold.target[split.train], categorical_feature=codes)
     valid = train.create_valid(columns[split.valid], fold.target[split.valid])
-    stop: list[Any] = [lightgbm.early_stopping(STOP, verbose=False), stop_in_time]
-    model = lightgbm.train(settings, train, MOST_TREES, valid_sets=[valid], callbacks=stop)
+    stop: list[Any] = [lightgbm.early_stopping(BOOSTING.patience, verbose=False), stop_in_time]
+    model = lightgbm.train(settings, train, BOOSTING.trees, valid_sets=[valid], callbacks=stop)
     n_trees = model.current_iteration()
     kept = model.best_iteration or n_trees
     predictions = fold.predictions(model.predict(columns[split.test], num_iteration=kept))
@@ -230,7 +262,7 @@ def score_baselines(
 ) -> tuple[list[Scored], list[str]]:
     """Fit the installed baselines on all folds; return their scores, and sentences on those that were cut or failed.
 
-    Every fold gets an equal part of the time until `deadline`; what one does not use is for the others.
+    Every fold gets an equal part of the time until `deadline`; time that one does not use is shared by the others.
     """
     scored, notes = [], []
     installed = [baseline for baseline in baselines if baseline.is_installed]

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from knotwork._preparation.members import PreparedTable
+from knotwork.compare._inputs import Source
 from knotwork.compare._scoring import VALIDATION_SHARE, fold_table, groups_of
-from knotwork.compare._source import Source
 from knotwork.encoders import Encoding
 from knotwork.nn import Backbone
 from knotwork.report import enumerate_words
@@ -26,52 +26,104 @@ __all__ = [
     "unlimited_schedule",
 ]
 
-DEFAULT_FOLDS, FEWEST_FOLDS = 5, 3
 
-GOOD_EPOCHS, FEWEST_EPOCHS, MOST_EPOCHS = 30, 10, TrainingConfig().max_epochs
-"""Epochs after which training has stopped on most tables, and the fewest that make a comparison useful."""
+@dataclass(frozen=True)
+class ScheduleRule:
+    """What a comparison trains if time suffices, and to what it is reduced if it does not.
 
-FEWEST_CANDIDATES, FEWEST_COLUMNS = 3, 30
-"""Candidates and numerical columns that are always compared."""
+    All numbers are conventions: with fewer rows, folds or epochs than the fewest, the best encoding would often be the
+    luckiest.
 
-REPORT_SECONDS = 4.0
-"""Seconds of a processor for the report."""
+    Parameters
+    ----------
+    folds, fewest_folds : int
+        Folds of the cross-validation by default, and if time is short.
+    good_epochs, fewest_epochs, most_epochs : int
+        Epochs after which training has stopped on most tables, the fewest that make a comparison useful, and the cap
+        of the estimators.
+    good_rows, small_rows, fewest_rows : int
+        Rows to which a table is reduced in favour of candidates, in favour of folds and epochs, and the minimum.
+    fewest_candidates, fewest_columns : int
+        Candidates and numerical columns that are always compared.
+    margin : float
+        Share of the time that is kept as a reserve.
+    refit_share, baseline_share : float
+        Largest shares of the time for the final model, and of that for the comparison for the baselines.
+    """
 
-FINAL_NETWORKS = 3
-"""Networks of the smallest ensemble."""
+    folds: int = 5
+    fewest_folds: int = 3
+    good_epochs: int = 30
+    fewest_epochs: int = 10
+    most_epochs: int = TrainingConfig().max_epochs
+    good_rows: int = 10_000
+    small_rows: int = 3_000
+    fewest_rows: int = 500
+    fewest_candidates: int = 3
+    fewest_columns: int = 30
+    margin: float = 0.04
+    refit_share: float = 0.3
+    baseline_share: float = 0.15
 
-GOOD_ROWS, SMALL_ROWS, FEWEST_ROWS = 10_000, 3_000, 500
-"""Rows to which a table is reduced in favour of candidates, in favour of folds and epochs, and the minimum."""
 
-MARGIN = 0.04
-"""Share of the time that is kept as a reserve."""
+SCHEDULES = ScheduleRule()
 
-REFIT_SHARE = 0.3
-"""Largest share of the time for the final model."""
 
-BASELINE_SHARE = 0.15
-"""Largest share of the time of the comparison for the baselines."""
+@dataclass(frozen=True)
+class CostRule:
+    """Costs that are assumed rather than measured on each machine; their values were seen in runs of the engine.
 
-SCORING = 1.15
-"""Ratio of the time of an epoch, with validation rows and a share of the test rows, to that of its training steps."""
+    Parameters
+    ----------
+    scoring : float
+        Ratio of the time of an epoch, with validation rows and a share of the test rows, to that of its training steps.
+    alone : float
+        Ratio of the time of a network that is trained alone to its share of a stack.
+    report : float
+        Seconds of a processor for the report.
+    final_networks : int
+        Networks of the smallest ensemble.
+    """
 
-ALONE = 3.0
-"""Ratio of the time of a network that is trained alone to its share of a stack."""
+    scoring: float = 1.15
+    alone: float = 3.0
+    report: float = 4.0
+    final_networks: int = 3
 
-ROWS_READ = 20_000
-"""Rows in which categories are counted; their number determines the size of the network."""
 
-ROWS_TRAINED, ROWS_FITTED, MOST_COLUMNS = 512, 3_000, 100
-"""Rows for measuring the speed of training and of fitting encodings, and columns of both, at most."""
+COSTS = CostRule()
 
-PRODUCTS_MEASURED = 1e9
-"""Products of weights in a measured training, about: wide tables are measured with fewer rows."""
 
-MOST_MEMBERS, FEWEST_MEMBERS = 9, 3
-"""Networks in a stack that is measured: in smaller stacks the time per network is longer."""
+@dataclass(frozen=True)
+class SpeedRule:
+    """What is trained to measure the speed of a machine; a convention, as little as gives times that are not noise.
 
-BATCH = 64
-"""The smaller of two batch sizes, from which the fixed time of a step and its time per row are computed."""
+    Parameters
+    ----------
+    rows_read : int
+        Rows in which categories are counted; their number determines the size of the network.
+    rows_trained, rows_fitted, columns : int
+        Largest numbers of rows for training and for fitting encodings, and of columns for both: with them, the time of
+        calls is small beside that of arithmetic.
+    products : float
+        About the products of weights in a measured training: wide tables are measured with fewer rows.
+    members, fewest_members : int
+        Networks in the stack, and for wide tables: in smaller stacks the time per network is longer.
+    small_batch : int
+        The smaller of two batch sizes, from which the fixed time of a step and its time per row are computed.
+    """
+
+    rows_read: int = 20_000
+    rows_trained: int = 512
+    rows_fitted: int = 3_000
+    columns: int = 100
+    products: float = 1e9
+    members: int = 9
+    fewest_members: int = 3
+    small_batch: int = 64
+
+
+MEASURED = SpeedRule()
 
 
 @dataclass(frozen=True)
@@ -114,12 +166,12 @@ def measure_speed(
 
     Of a wide table some columns are used, and the times are those of all columns in proportion.
     """
-    drawn = source.draw(ROWS_READ, seed=seed)
+    drawn = source.draw(MEASURED.rows_read, seed=seed)
     n_columns = drawn.features.shape[1]
-    places = np.unique(np.linspace(0, n_columns - 1, min(n_columns, MOST_COLUMNS)).round().astype(np.int64))
+    places = np.unique(np.linspace(0, n_columns - 1, min(n_columns, MEASURED.columns)).round().astype(np.int64))
     prepared = fold_table(drawn.select(places.tolist()), folds=3, seed=seed)
     split, table = prepared.splits[0], prepared.table
-    n_fitted, n_numerical = min(len(split.train), ROWS_FITTED), table.numbers.shape[1]
+    n_fitted, n_numerical = min(len(split.train), MEASURED.rows_fitted), table.numbers.shape[1]
     columns = {candidate: (candidate,) * n_numerical for candidate in candidates}
     # The first fit loads libraries and compiles loops, which happens once and is not part of the speed.
     prepared.fit([columns[candidates[0]]], split, most_rows=10)
@@ -127,9 +179,9 @@ def measure_speed(
     groups = groups_of(candidates)
     largest = max(groups)
     products = {size: network_products(table, size, None, backbone) for size in groups}
-    most = PRODUCTS_MEASURED / products[largest]
-    n_members = MOST_MEMBERS if most > MOST_MEMBERS * ROWS_TRAINED else FEWEST_MEMBERS
-    n_rows = int(np.clip(most / n_members, 2 * BATCH, ROWS_TRAINED))
+    most = MEASURED.products / products[largest]
+    n_members = MEASURED.members if most > MEASURED.members * MEASURED.rows_trained else MEASURED.fewest_members
+    n_rows = int(np.clip(most / n_members, 2 * MEASURED.small_batch, MEASURED.rows_trained))
     small = replace(split, train=split.train[:n_rows], valid=split.valid[: n_rows // 10])
     encodings = [groups[largest][place % len(groups[largest])] for place in range(n_members)]
     members = [prepared.member(columns[encoding], small, fitted[encoding].encodings) for encoding in encodings]
@@ -141,14 +193,14 @@ def measure_speed(
         {candidate: fit.seconds / n_fitted for candidate, fit in fitted.items()},
         {size: build * ratio[size] for size in groups},
     )
-    return speed.scaled(max(n_columns / MOST_COLUMNS, 1.0))
+    return speed.scaled(max(n_columns / MEASURED.columns, 1.0))
 
 
 def _step_times(
     prepared: PreparedTable, members: list[Member], backbone: Backbone, device: Any
 ) -> tuple[float, float, float]:
     """Return the fixed part and the part per row of the seconds of a step of one network, and those of making it."""
-    batches = sorted({min(batch, len(members[0].train)) for batch in (BATCH, ROWS_TRAINED)})
+    batches = sorted({min(batch, len(members[0].train)) for batch in (MEASURED.small_batch, MEASURED.rows_trained)})
     measured = [_step_seconds(prepared, members, backbone, device, batch) for batch in batches]
     step, build = measured[-1]
     if len(batches) == 1:
@@ -241,12 +293,12 @@ def _listed(candidates: Sequence[Encoding]) -> str:
 def unlimited_schedule(candidates: Sequence[Encoding], *, folds: int | None, n_rows: int) -> ComparisonSchedule:
     """Return the schedule without a budget: all candidates on all rows, until early stopping."""
     costs = {size: float(len(group)) for size, group in groups_of(candidates).items()}
-    return ComparisonSchedule(tuple(candidates), folds or DEFAULT_FOLDS, n_rows, MOST_EPOCHS, costs=costs)
+    return ComparisonSchedule(tuple(candidates), folds or SCHEDULES.folds, n_rows, SCHEDULES.most_epochs, costs=costs)
 
 
 def report_seconds(budget: float, availability: float = 1.0) -> float:
     """Return the time for writing the report; `availability` is the part of a processor that the program has."""
-    return min(0.25 * budget / availability, max(7.0 + 0.02 * budget, REPORT_SECONDS / availability), 0.4 * budget)
+    return min(0.25 * budget / availability, max(7.0 + 0.02 * budget, COSTS.report / availability), 0.4 * budget)
 
 
 def make_schedule(
@@ -273,37 +325,43 @@ def make_schedule(
     the slowest candidate. The program has the part `availability` of a processor, by which the time of the report is
     planned. A table of many columns is compared with fewer.
     """
+    rule = SCHEDULES
     report = report_seconds(budget, availability)
-    usable = max((1 - MARGIN) * left - report, 0.1)
-    most, least = folds or DEFAULT_FOLDS, folds or FEWEST_FOLDS
+    usable = max((1 - rule.margin) * left - report, 0.1)
+    most, least = folds or rule.folds, folds or rule.fewest_folds
     kept = candidates[: counts[-1]]
-    fewest = candidates[: min(FEWEST_CANDIDATES, counts[-1])] if len(counts) > 1 else kept
+    fewest = candidates[: min(rule.fewest_candidates, counts[-1])] if len(counts) > 1 else kept
     ladder = [
-        (candidates, most, n_rows, GOOD_EPOCHS),
-        *((candidates[:count], most, GOOD_ROWS, GOOD_EPOCHS) for count in counts),
-        (kept, most, SMALL_ROWS, GOOD_EPOCHS),
-        (kept, least, SMALL_ROWS, GOOD_EPOCHS),
-        (kept, least, SMALL_ROWS, FEWEST_EPOCHS),
-        (fewest, least, FEWEST_ROWS, FEWEST_EPOCHS),
+        (candidates, most, n_rows, rule.good_epochs),
+        *((candidates[:count], most, rule.good_rows, rule.good_epochs) for count in counts),
+        (kept, most, rule.small_rows, rule.good_epochs),
+        (kept, least, rule.small_rows, rule.good_epochs),
+        (kept, least, rule.small_rows, rule.fewest_epochs),
+        (fewest, least, rule.fewest_rows, rule.fewest_epochs),
     ]
     shares: dict[str, Any] = {}
     for group, k, floor, epochs in ladder:
-        refit = min(_slowest(speed, group, n_rows) if final is None else final, REFIT_SHARE * usable)
-        top = n_rows if epochs == GOOD_EPOCHS else min(SMALL_ROWS, n_rows)
-        networks = (1 - BASELINE_SHARE) * (usable - refit)
+        refit = min(_slowest(speed, group, n_rows) if final is None else final, rule.refit_share * usable)
+        top = n_rows if epochs == rule.good_epochs else min(rule.small_rows, n_rows)
+        networks = (1 - rule.baseline_share) * (usable - refit)
         rows = _most_rows(speed, group, k, epochs, range(min(floor, top), top), networks)
         if rows is not None:
             break
     else:
-        rows, smallest = min(FEWEST_ROWS, n_rows), min(FEWEST_COLUMNS / n_columns, 1.0)
+        rows, smallest = min(rule.fewest_rows, n_rows), min(rule.fewest_columns / n_columns, 1.0)
         needed = sum(_costs(speed, group, k, rows, epochs).values())
         share = float(np.clip(networks / needed, smallest, 1.0))
-        final_least = FINAL_NETWORKS * max(speed.build[size] + 2 * speed.epoch(size, n_rows) for size in speed.build)
+        final_least = COSTS.final_networks * max(
+            speed.build[size] + 2 * speed.epoch(size, n_rows) for size in speed.build
+        )
         shares = {"column_share": share, "final_share": float(np.clip(refit / final_least, smallest, 1.0))}
         shares["fits"] = share * needed <= 1.01 * networks
         speed = speed.scaled(share)
     once, epoch = (sum(_costs(speed, group, k, rows, epochs).values()) for epochs in (0, 1))
-    epochs = max(min(int((networks - once) / max(epoch - once, 1e-9)), MOST_EPOCHS), min(FEWEST_EPOCHS, MOST_EPOCHS))
+    epochs = max(
+        min(int((networks - once) / max(epoch - once, 1e-9)), rule.most_epochs),
+        min(rule.fewest_epochs, rule.most_epochs),
+    )
     costs = _costs(speed, group, k, rows, epochs)
     return ComparisonSchedule(tuple(group), k, rows, epochs, usable - refit, refit, report, costs, **shares)
 
@@ -312,7 +370,9 @@ def _costs(speed: Speed, candidates: Sequence[Encoding], folds: int, n_rows: int
     """Return the seconds of a cross-validation, for each group of candidates by size."""
     fit, costs = n_rows * (folds - 1) / folds, {}
     for size, group in groups_of(candidates).items():
-        network = epochs * SCORING * speed.epoch(size, max(round((1 - VALIDATION_SHARE) * fit), 1)) + speed.build[size]
+        network = (
+            epochs * COSTS.scoring * speed.epoch(size, max(round((1 - VALIDATION_SHARE) * fit), 1)) + speed.build[size]
+        )
         costs[size] = sum(folds * (network + speed.prepare[candidate] * fit) for candidate in group)
     return costs
 
@@ -332,7 +392,7 @@ def _most_rows(
 def _slowest(speed: Speed, candidates: Sequence[Encoding], n_rows: int) -> float:
     """Return the seconds of the slowest candidate, trained alone on all rows."""
     return max(
-        GOOD_EPOCHS * SCORING * ALONE * speed.epoch(size, n_rows)
+        SCHEDULES.good_epochs * COSTS.scoring * COSTS.alone * speed.epoch(size, n_rows)
         + n_rows * max(speed.prepare[candidate] for candidate in group)
         for size, group in groups_of(candidates).items()
     )
@@ -344,5 +404,5 @@ def refit_rows(n_rows: int, *, prepare: float, epoch: float, seconds: float, epo
     `prepare` and `epoch` are seconds per row: of fitting the encoding, and of an epoch in a stack. The smallest
     ensemble of an effort, three networks in a stack, takes about as long as these epochs of a network alone.
     """
-    per_row = prepare + epochs * SCORING * ALONE * epoch
-    return max(min(n_rows, int(seconds / max(per_row, 1e-12))), min(n_rows, FEWEST_ROWS))
+    per_row = prepare + epochs * COSTS.scoring * COSTS.alone * epoch
+    return max(min(n_rows, int(seconds / max(per_row, 1e-12))), min(n_rows, SCHEDULES.fewest_rows))

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from knotwork._preparation.columns import CodedTable, Columns, Role, TableColumn
-from knotwork.compare._source import Source
+from knotwork.compare._inputs import Source
 from knotwork.encoders import SplineEncoder
 from knotwork.errors import MissingPackageError
 from knotwork.estimators import (
@@ -32,16 +32,32 @@ __all__ = ["MODEL_KNOTS", "FeaturePair", "ShownFeature", "feature_effects", "num
 
 Floats = npt.NDArray[np.float64]
 
-FIRST_YEAR, DAYS_OF_YEAR = 1970.0, 365.2425
-"""Dates are drawn over years: elapsed days count from this one."""
-
 MODEL_KNOTS = "this model"
 
-ROWS_SHOWN = 20_000
-"""Random rows of histograms and knots."""
 
-N_POINTS, N_BINS = 33, 32
-MOST_CATEGORIES, MOST_CLASSES, MOST_LINES = 12, 4, 30
+@dataclass(frozen=True)
+class EffectRule:
+    """How much of a feature is drawn: what a figure of the width of a phone has room for, and costs seconds at most.
+
+    Parameters
+    ----------
+    rows : int
+        Random rows of histograms and knots.
+    points, bins : int
+        Values of a number at which the partial dependence is computed, and bins of its histogram.
+    categories, classes, lines : int
+        Most categories, classes of the target, and lines of single rows.
+    """
+
+    rows: int = 20_000
+    points: int = 33
+    bins: int = 32
+    categories: int = 12
+    classes: int = 4
+    lines: int = 30
+
+
+EFFECTS = EffectRule()
 
 
 @dataclass(frozen=True)
@@ -72,15 +88,15 @@ class PairRule:
     n_rows: int = 50
 
 
-PAIRS = PairRule()
+DRAWN_PAIRS = PairRule()
 
-ORDERS: list[Sequence[str]] = [
+CALENDAR: list[Sequence[str]] = [
     calendar.month_name[1:],
     calendar.month_abbr[1:],
     list(calendar.day_name),
     list(calendar.day_abbr),
 ]
-"""Names with an order that everybody knows."""
+"""Names in their usual order."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,16 +147,18 @@ def feature_effects(
     """
     features, importances = _Features(model, source, size), model.importances
     order = [place for place in np.argsort(-importances, kind="stable").tolist() if features.is_drawn(place)]
-    notable, n_pairs = PAIRS.notable * max(importances.max(), 0.0), 0
+    notable, n_pairs = DRAWN_PAIRS.notable * max(importances.max(), 0.0), 0
     for n_done, place in enumerate(order[:most]):
         if n_done and time.perf_counter() > deadline:
             return
-        entries = features.entries(place, N_POINTS)
-        if not len(entries):  # all is missing in these rows
+        entries = features.entries(place, EFFECTS.points)
+        if not len(entries):  # all values are missing in these rows
             continue
         effect, pair = column_effect(model, features.averaged, place, entries), None
-        if importances[place] > notable and n_pairs < PAIRS.n_pairs and time.perf_counter() < deadline:
-            pair = features.strongest_pair(place, effect, [each for each in order[: PAIRS.n_others] if each != place])
+        if importances[place] > notable and n_pairs < DRAWN_PAIRS.n_pairs and time.perf_counter() < deadline:
+            pair = features.strongest_pair(
+                place, effect, [each for each in order[: DRAWN_PAIRS.n_others] if each != place]
+            )
             n_pairs += pair is not None
         yield features.show(place, effect, pair)
 
@@ -160,15 +178,15 @@ def _is_axis(column: TableColumn) -> bool:
 
 
 def _in_units(column: TableColumn, numbers: Floats) -> Floats:
-    """Return numbers of a column as they are drawn: years instead of elapsed days."""
-    return FIRST_YEAR + numbers / DAYS_OF_YEAR if column.role == Role.DATE else numbers
+    """Return numbers of a column as they are drawn: years instead of days since 1970."""
+    return 1970.0 + numbers / 365.2425 if column.role == Role.DATE else numbers
 
 
 class _Features:
     """The rows by which the features of a model are drawn."""
 
     def __init__(self, model: FittedModel, source: Source, size: int) -> None:
-        rows = source.places(ROWS_SHOWN, seed=1)
+        rows = source.places(EFFECTS.rows, seed=1)
         self.model, self.source, self.size = model, source, size
         self.table, self.target = source.read.table.take(rows), source.target[rows]
         self.averaged, self.columns, self.knots = averaged_rows(self.table), model.columns, model.knots
@@ -186,7 +204,7 @@ class _Features:
         if _is_axis(self.columns[place]):
             low, high = _ends(values[~np.isnan(values[:, 0]), 0])
             return entries[(entries[:, 0] >= low) & (entries[:, 0] <= high)]
-        entries = entries[entries[:, 0] > 0][: min(n_points, MOST_CATEGORIES)]
+        entries = entries[entries[:, 0] > 0][: min(n_points, EFFECTS.categories)]
         frequent = self.shown_values(place, entries).tolist()
         ordered = ordered_categories(self.source.features.iloc[:, place], frequent).tolist()
         return entries[[frequent.index(label) for label in ordered]]
@@ -204,26 +222,26 @@ class _Features:
         values, shown = self.table.values(self.columns.spans[place])[:, 0], self.shown_values(place, effect.entries)
         edges, knots = None, dict[str, Floats]()
         if _is_axis(column):
-            known = ~np.isnan(values)
-            counts, edges = _histogram(values[known], effect.entries[:, 0])
-            knots = _placed(values[known], self.target[known], self.source.task, self.size)
+            present = ~np.isnan(values)
+            counts, edges = _histogram(values[present], effect.entries[:, 0])
+            knots = _placed(values[present], self.target[present], self.source.task, self.size)
             number = self.columns.numerical_names[self.columns.spans[place].places.start]
             of_networks = [network[number] for network in self.knots if len(network[number])]  # waves have none
             if of_networks:
                 knots[MODEL_KNOTS] = of_networks[0]
         else:
-            known = values > 0
+            present = values > 0
             counts = np.bincount(values, minlength=int(effect.entries.max()) + 1)[effect.entries[:, 0]]
         return ShownFeature(
             effect.name,
             float(self.model.importances[place]),
             shown,
             {self.labels[output]: effect.mean[:, output] for output in outputs},
-            effect.lines[:MOST_LINES, :, outputs[0]] if len(outputs) == 1 else np.empty((0, len(shown))),
+            effect.lines[: EFFECTS.lines, :, outputs[0]] if len(outputs) == 1 else np.empty((0, len(shown))),
             counts,
             None if edges is None else _in_units(column, edges),
             {name: _in_units(column, each) for name, each in knots.items()},
-            1 - float(known.mean()),
+            1 - float(present.mean()),
             pair,
         )
 
@@ -231,7 +249,7 @@ class _Features:
         """Return the outputs that are drawn: of two classes the second, of more those with the largest means."""
         if len(self.labels) <= 2:
             return [len(self.labels) - 1]
-        largest: list[int] = np.sort(np.argsort(-effect.mean.mean(axis=0))[:MOST_CLASSES]).tolist()
+        largest: list[int] = np.sort(np.argsort(-effect.mean.mean(axis=0))[: EFFECTS.classes]).tolist()
         return largest
 
     def strongest_pair(self, place: int, effect: FeatureEffect, others: Sequence[int]) -> FeaturePair | None:
@@ -242,21 +260,21 @@ class _Features:
         varying = effect.lines.var(axis=1).mean(axis=0)
         spread = {output: float(varying[output]) for output in self._shown_outputs(effect)}
         output = max(spread, key=lambda each: spread[each])
-        if spread[output] == 0 or effect.mean[:, output].var() > PAIRS.flat * spread[output]:
+        if spread[output] == 0 or effect.mean[:, output].var() > DRAWN_PAIRS.flat * spread[output]:
             return None
         rest = effect.lines[:, :, output] - effect.lines[:, :, output].mean(axis=1, keepdims=True)
         rest = (rest - rest.mean(axis=0)).T
         explained = {other: _explained(rest, self._groups(other)) for other in others}
-        if not explained or max(explained.values()) < PAIRS.explained:
+        if not explained or max(explained.values()) < DRAWN_PAIRS.explained:
             return None
         other = max(explained, key=lambda each: explained[each])
-        chosen = np.unique(np.linspace(0, len(effect.entries) - 1, PAIRS.n_points).round().astype(int))
-        values, with_values = effect.entries[chosen], self.entries(other, PAIRS.n_points)
+        chosen = np.unique(np.linspace(0, len(effect.entries) - 1, DRAWN_PAIRS.n_points).round().astype(int))
+        values, with_values = effect.entries[chosen], self.entries(other, DRAWN_PAIRS.n_points)
         settings = [
             (self.columns.spans[place], np.tile(values, (len(with_values), 1))),
             (self.columns.spans[other], np.repeat(with_values, len(values), axis=0)),
         ]
-        responses = responses_at(self.model, self.averaged.take(slice(PAIRS.n_rows)), settings)[:, :, output]
+        responses = responses_at(self.model, self.averaged.take(slice(DRAWN_PAIRS.n_rows)), settings)[:, :, output]
         surface = responses.mean(axis=0).reshape(len(with_values), len(values))
         shown = (self.shown_values(place, values), self.shown_values(other, with_values))
         return FeaturePair(str(self.columns[other].name), *shown, surface, self.labels[output])
@@ -271,7 +289,7 @@ class _Features:
 
 
 def _ends(present: Floats) -> tuple[float, float]:
-    """Return the ends of the axis: those of all values but the tails, unless nothing else is left."""
+    """Return the ends of the axis: those of all values but the tails, unless these ends are equal."""
     if not len(present):
         return 0.0, 0.0
     low, high = np.quantile(present, [EFFECTS.outermost, 1 - EFFECTS.outermost])
@@ -284,10 +302,10 @@ def _histogram(present: Floats, grid: Floats) -> tuple[npt.NDArray[np.int64], Fl
     inside = np.sort(present[(present >= low) & (present <= high)])
     if np.isin(inside, grid).all():
         return np.searchsorted(inside, grid, "right") - np.searchsorted(inside, grid, "left"), None
-    bins: Any = N_BINS
+    bins: int | Floats = EFFECTS.bins
     if (inside == np.round(inside)).all():
         # Bins of whole numbers have the same number of values each; others would show waves that are not in the data.
-        width = np.ceil((high - low + 1) / N_BINS)
+        width = np.ceil((high - low + 1) / EFFECTS.bins)
         bins = np.arange(low - 0.5, high + width, width)
     counts, edges = np.histogram(inside, bins=bins, range=(low, high))
     return counts.astype(np.int64), edges
@@ -300,16 +318,16 @@ def _placed(column: Floats, target: npt.NDArray[Any], task: str, size: int) -> d
         return {}
     encoder, knots = SplineEncoder(size=max(size, 5), task=task), {}
     for name in PLACEMENTS:
-        with suppress(MissingPackageError):  # without LightGBM, its row is missing
+        with suppress(MissingPackageError):  # without LightGBM, its knots are not shown
             fitted = encoder.set_params(placement=name).fit(column[:, None], target)
             knots[placement_traits(name).label] = fitted.knots_[0]
     return knots
 
 
 def ordered_categories(column: pd.Series, frequent: Sequence[Any]) -> npt.NDArray[Any]:
-    """Return categories in their order, if they have one, otherwise the most frequent first, as they are given.
+    """Return categories in their order if they have one, otherwise as they are passed, the most frequent first.
 
-    An order is that of an ordered column, of months and days of the week, or of the numbers that all begin with.
+    The order is that of an ordered column, of months or days of the week, or of numbers with which all begin.
 
     Examples
     --------
@@ -323,7 +341,7 @@ def ordered_categories(column: pd.Series, frequent: Sequence[Any]) -> npt.NDArra
     words = [str(value).strip().lower() for value in frequent]
     starts = [re.match(r"[-+]?\d+(\.\d+)?", word) for word in words]
     ranks: Any = [float(start.group()) for start in starts if start is not None]
-    for names in ORDERS:
+    for names in CALENDAR:
         order = [name.lower() for name in names]
         if set(words) <= set(order):
             ranks = [order.index(word) for word in words]

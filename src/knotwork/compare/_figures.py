@@ -21,31 +21,58 @@ from knotwork.compare._verdict import RankedRow, Ranking, significant
 from knotwork.encoders import FeatureChoice
 from knotwork.report import LIGHT, PHONE, Picture, clean_axes, method_colour, new_figure
 
-__all__ = ["Bands", "calibration_picture", "choices_picture", "confusion_picture", "effect_limits", "effect_picture",
-           "learning_picture", "pair_picture", "predicted_picture", "ranking_picture", "residual_bands",
-           "residual_picture"]  # fmt: skip
+__all__ = [
+    "Bands",
+    "calibration_picture",
+    "choices_picture",
+    "confusion_picture",
+    "effect_limits",
+    "effect_picture",
+    "learning_picture",
+    "pair_picture",
+    "predicted_picture",
+    "ranking_picture",
+    "residual_bands",
+    "residual_picture",
+]
 
 Floats = npt.NDArray[np.float64]
 
 WIDE = 7.2
 """Width in inches of the ranking on wide screens."""
 
-N_BANDS = 10
-"""Bands of probabilities, and of a feature for residuals, each with about the same number of rows."""
 
-MOST_BANDS, MOST_CLASSES, MOST_TICKS = 12, 8, 7
-TAIL = 0.005
-"""Share of the values at each end outside of figures of predictions: one outlier would compress the others."""
+@dataclass(frozen=True)
+class FigureRule:
+    """How much a figure has room for on a phone, a choice by eye.
 
-MOST_CHOICES, FAINT = 20, 5.0
-"""Columns of which choices are shown, and percent above the least error at which a cell is white."""
+    Parameters
+    ----------
+    bands, single_values : int
+        Bands of probabilities, and of a feature for residuals, each with about the same number of rows; this many
+        different values or categories have a band each.
+    classes, ticks, columns : int
+        Most classes of a confusion matrix, numbers on an axis, and columns of which choices are shown.
+    tail : float
+        Share of the values at each end outside of figures of predictions: one outlier would compress the others.
+    faint : float
+        Percent above the least error at which a cell of the choices is white.
+    """
 
-SHADES = "cividis"
-"""Colours of heatmaps: their lightness alone shows the order."""
+    bands: int = 10
+    single_values: int = 12
+    classes: int = 8
+    ticks: int = 7
+    columns: int = 20
+    tail: float = 0.005
+    faint: float = 5.0
+
+
+ROOM = FigureRule()
 
 
 def short(text: str, most: int) -> str:
-    """Return a text for a figure: on one line, without characters that steer its direction, cut after `most`."""
+    """Return a text for a figure: on one line, without characters that change its direction, cut after `most`."""
     line = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
@@ -150,9 +177,9 @@ def _ranking_limits(lines: Sequence[RankedRow], unit: float) -> tuple[float, flo
 def choices_picture(choices: Sequence[FeatureChoice]) -> Picture:
     """Return the errors of all candidates for each column, with the one that is chosen, wide and for a phone.
 
-    All choices have losses; the `MOST_CHOICES` columns whose curves explain most are shown.
+    All choices have losses; the columns whose curves explain most are shown.
     """
-    shown = sorted(choices, key=lambda choice: min(choice.losses.values()))[:MOST_CHOICES]
+    shown = sorted(choices, key=lambda choice: min(choice.losses.values()))[: ROOM.columns]
     titles = {
         f"choice-{place}": f"{_name(str(choice.column))}: {choice.encoding}. {choice.reason}"
         for place, choice in enumerate(shown)
@@ -161,7 +188,7 @@ def choices_picture(choices: Sequence[FeatureChoice]) -> Picture:
     words = "; ".join(f"{_name(str(choice.column))} {choice.encoding}" for choice in shown)
     caption = (
         "Error of one column's curve in each encoding, on rows that it was not fitted to: the stronger the colour, the "
-        f"better. Cells without colour are {FAINT:.0f} % or more above the best. A dot marks the choice.{left_out}"
+        f"better. Cells without colour are {ROOM.faint:.0f} % or more above the best. A dot marks the choice.{left_out}"
     )
     label = f"Chosen encodings: {words}."
     return Picture("choices", _draw_choices(shown, WIDE), caption, label, titles, _draw_choices(shown, PHONE))
@@ -175,10 +202,10 @@ def _draw_choices(choices: Sequence[FeatureChoice], width: float) -> Figure:
         losses = np.array(list(choice.losses.values()))
         above = 100 * (losses / max(float(losses.min()), 1e-300) - 1.0)
         for column, excess in enumerate(above.tolist()):
-            colour = to_rgba(LIGHT.blue, max(1.0 - excess / FAINT, 0.0))
+            colour = to_rgba(LIGHT.blue, max(1.0 - excess / ROOM.faint, 0.0))
             axes.fill_between([column - 0.47, column + 0.47], row - 0.44, row + 0.44, color=colour, linewidth=0)
         place = candidates.index(choice.encoding)
-        ink = LIGHT.background if above[place] < 0.4 * FAINT else LIGHT.ink
+        ink = LIGHT.background if above[place] < 0.4 * ROOM.faint else LIGHT.ink
         axes.plot([place], [row], "o", color=ink, markersize=5, gid=f"choice-{row}")
     turned = {"rotation": 90} if width == PHONE else {"rotation": 40, "ha": "right", "rotation_mode": "anchor"}
     axes.set_xticks(np.arange(len(candidates)), candidates, fontsize=7.5, **turned)
@@ -189,7 +216,7 @@ def _draw_choices(choices: Sequence[FeatureChoice], width: float) -> Figure:
 
 def predicted_picture(actual: Floats, predicted: Floats, *, target: str, model: str, name: str) -> Picture:
     """Return predicted against actual numbers: darker hexagons have more rows."""
-    ends = np.quantile(np.concatenate([actual, predicted]), [TAIL, 1 - TAIL])
+    ends = np.quantile(np.concatenate([actual, predicted]), [ROOM.tail, 1 - ROOM.tail])
     room = 0.03 * float(np.ptp(ends)) or 1.0
     ends = ends + np.array([-room, room])
     figure, [axes] = _small_figure(3.3, f"actual {short(target, 28)}", f"predicted {short(target, 22)}")
@@ -213,7 +240,7 @@ def confusion_picture(
     actual: npt.NDArray[np.int64], shares: Floats, *, classes: Sequence[Any], model: str, name: str
 ) -> Picture:
     """Return how many rows of each class are predicted as which class; rare classes are one, named "other"."""
-    kept = np.sort(np.argsort(-np.bincount(actual, minlength=len(classes)), kind="stable")[:MOST_CLASSES])
+    kept = np.sort(np.argsort(-np.bincount(actual, minlength=len(classes)), kind="stable")[: ROOM.classes])
     labels = [short(str(classes[code]), 14) for code in kept]
     place = np.full(len(classes), len(kept))
     place[kept] = np.arange(len(kept))
@@ -282,8 +309,8 @@ def _bands(values: npt.NDArray[Any]) -> list[npt.NDArray[np.intp]]:
     order = np.argsort(values, kind="stable")
     order = order[~np.isnan(values[order])]
     ordered = values[order]
-    starts = np.searchsorted(ordered, np.quantile(ordered, np.arange(1, N_BANDS) / N_BANDS)) if len(order) else []
-    if len(np.unique(ordered)) <= MOST_BANDS:
+    starts = np.searchsorted(ordered, np.quantile(ordered, np.arange(1, ROOM.bands) / ROOM.bands)) if len(order) else []
+    if len(np.unique(ordered)) <= ROOM.single_values:
         starts = np.flatnonzero(np.diff(ordered)) + 1
     return [rows for rows in np.split(order, np.unique(starts)) if len(rows)]
 
@@ -334,7 +361,7 @@ def residual_bands(name: str, column: "Floats | pd.Series[Any]", residuals: Floa
         groups = _bands(column)
         values = np.array([column[rows].mean() for rows in groups])
     else:
-        values = ordered_categories(column, column.value_counts().head(MOST_BANDS).index.tolist())
+        values = ordered_categories(column, column.value_counts().head(ROOM.single_values).index.tolist())
         groups = [np.flatnonzero((column == label).to_numpy()) for label in values]
     means = np.array([residuals[rows].mean() for rows in groups])
     halves = np.array([1.96 * residuals[rows].std() / np.sqrt(len(rows)) for rows in groups])
@@ -454,7 +481,7 @@ def _draw_counts(axes: Axes, effect: ShownFeature) -> None:
 
 
 def _number_ticks(axes: Axes) -> None:
-    axes.xaxis.set_major_locator(MaxNLocator(MOST_TICKS - 1))
+    axes.xaxis.set_major_locator(MaxNLocator(ROOM.ticks - 1))
     axes.xaxis.set_major_formatter(FuncFormatter(tick_text))
 
 
@@ -465,10 +492,10 @@ def _value_ticks(axes: Axes, values: npt.NDArray[Any]) -> None:
         turned = sum(map(len, labels)) > 34
         angle, side = (40, "right") if turned else (0, "center")
         axes.set_xticks(_places(values), labels, rotation=angle, ha=side, fontsize=7.5)
-    elif len(values) <= MOST_TICKS:
+    elif len(values) <= ROOM.ticks:
         axes.set_xticks(values, [tick_text(value) for value in values])
     elif np.allclose(np.diff(values), values[1] - values[0]):
-        shown = values[:: -(-len(values) // MOST_TICKS)]
+        shown = values[:: -(-len(values) // ROOM.ticks)]
         axes.set_xticks(shown, [tick_text(value) for value in shown])
     else:
         _number_ticks(axes)
@@ -478,7 +505,8 @@ def pair_picture(effect: ShownFeature, pair: FeaturePair, place: int, *, target:
     """Return the heatmap of a pair of features."""
     figure, [axes] = _small_figure(2.7, short(effect.name, 40), short(pair.other_name, 28))
     axes.grid(visible=False)
-    shades = figure.axes[0].pcolormesh(pair.surface, cmap=SHADES, linewidth=0, antialiased=True, gid="pair")
+    # The lightness alone of these colours shows the order.
+    shades = figure.axes[0].pcolormesh(pair.surface, cmap="cividis", linewidth=0, antialiased=True, gid="pair")
     for axis, values in ((axes.xaxis, pair.values), (axes.yaxis, pair.others)):
         kept = np.unique(np.linspace(0, len(values) - 1, min(len(values), 6)).round().astype(int))
         labels = [_at(value) if values.dtype.kind == "f" else short(str(value), 10) for value in values[kept]]

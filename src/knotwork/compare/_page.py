@@ -14,8 +14,8 @@ import pandas as pd
 from knotwork._files import write_atomically
 from knotwork.compare import _figures as figures
 from knotwork.compare._effects import ShownFeature, numbers_by_name
+from knotwork.compare._inputs import Source
 from knotwork.compare._scoring import Scored
-from knotwork.compare._source import Source
 from knotwork.compare._verdict import HOW, RankedRow, Ranking, significant
 from knotwork.encoders import FeatureChoice
 from knotwork.estimators import EFFECTS
@@ -24,14 +24,13 @@ from knotwork.training import METRICS
 
 __all__ = ["fold_frame", "ranking_frame", "ranking_table", "write_page", "write_text"]
 
-N_FIRST = 6
-"""Features that are shown and printed at once; others are folded."""
-
-MOST_RESIDUALS = 12
+N_UNFOLDED, N_RESIDUALS = 6, 12
+"""Figures of features that are shown and printed, the others being folded; and features with residuals, as many as have
+a figure of their effect by default."""
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file atomically; characters of names of files that are not UTF-8 are written as escapes."""
+    """Write a text file atomically; characters of file names that are not UTF-8 are written as escapes."""
     write_atomically(path, lambda file: file.write(text.encode(errors="backslashreplace")))
 
 
@@ -104,7 +103,7 @@ def write_page(
     ``evidence`` (what the ranking rests on), and ``banners`` (its limits). After `deadline`, on the clock of
     ``time.perf_counter``, no residuals are drawn.
     """
-    names = ([effect.name for effect in effects] or list(compared.features.columns))[:MOST_RESIDUALS]
+    names = ([effect.name for effect in effects] or list(compared.features.columns))[:N_RESIDUALS]
     residuals, residuals_words = _residuals(ranking, compared, names, deadline)
     page = page_template("compare.html.j2").render(
         **words,
@@ -134,9 +133,9 @@ def _shown(picture: Picture) -> dict[str, Any]:
 
 
 def _folded(pictures: Sequence[Picture]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return the pictures that are shown at once, and those that are folded."""
+    """Return the pictures that are shown, and those that are folded."""
     shown = [_shown(picture) for picture in pictures]
-    return shown[:N_FIRST], shown[N_FIRST:]
+    return shown[:N_UNFOLDED], shown[N_UNFOLDED:]
 
 
 def _features(effects: Sequence[ShownFeature], compared: Source) -> list[Picture]:

@@ -24,7 +24,7 @@ PART_ROWS = 1 << 18
 """Rows of a larger Parquet file that are predicted at a time."""
 
 MOST_SCORED = 10_000_000
-"""Predictions that are kept to be scored, at most."""
+"""Most predictions that are kept for scoring."""
 
 
 def _write_csv(file: Any, parts: Iterable[pd.DataFrame]) -> None:
@@ -69,7 +69,7 @@ def predict_table(
     The file may be the one that the model was trained on: the target is ignored, and where it is known, predictions are
     scored. Other columns that the model does not know lead to a warning, missing columns to an error that names them.
     Unseen categories and missing values are allowed. A Parquet file may be larger than memory: it is read, predicted
-    and written in parts; other files are read at once.
+    and written in parts; other files are read as a whole.
 
     Parameters
     ----------
@@ -127,10 +127,10 @@ def predict_table(
     def parts() -> Iterator[pd.DataFrame]:
         nonlocal n_rows
         for frame in chain([first], frames):
-            given = frame.drop(columns=list(drop))
-            features = _features(given, estimator.columns_, target, path.name)
+            kept = frame.drop(columns=list(drop))
+            features = _features(kept, estimator.columns_, target, path.name)
             if frame is first:
-                _warn_extra(given, estimator.columns_.names, target)
+                _warn_extra(kept, estimator.columns_.names, target)
             table, is_scored = _predictions(estimator, features, coverage), is_known and n_rows < MOST_SCORED
             if keep or is_scored:
                 tables.append(table)
@@ -168,7 +168,7 @@ def _check_out(out: str | PathLike[str], spreadsheet_safe: bool) -> Path:
 def _features(frame: pd.DataFrame, columns: "Columns", target: str | None, file: str) -> pd.DataFrame:
     """Return the columns of the model; a model without names takes columns by their order, without the target.
 
-    Those that the model ignores, such as identifiers, may be missing.
+    Columns that the model ignores, such as identifiers, may be missing.
     """
     if columns.names is None:
         return frame.drop(columns=[target] if target in frame else [])
@@ -184,8 +184,8 @@ def _features(frame: pd.DataFrame, columns: "Columns", target: str | None, file:
     return frame[[name for name in columns.names if name in frame.columns]]
 
 
-def _warn_extra(frame: pd.DataFrame, wanted: Sequence[str] | None, target: str | None) -> None:
-    extra = [column for column in frame.columns if wanted is not None and column not in wanted and column != target]
+def _warn_extra(frame: pd.DataFrame, names: Sequence[str] | None, target: str | None) -> None:
+    extra = [column for column in frame.columns if names is not None and column not in names and column != target]
     if extra:
         warn_user(f"Columns that the model does not know are ignored: {listed(extra)}.")
 
@@ -224,22 +224,22 @@ def _score(
 
     from knotwork.training import METRICS, evaluate  # noqa: PLC0415
 
-    known = np.array(target.notna())
-    values = target_labels(target[known], had_missing=not known.all())
+    has_target = np.array(target.notna())
+    values = target_labels(target[has_target], had_missing=not has_target.all())
     if estimator._task == "classification":
         codes = {label: code for code, label in enumerate(estimator.classes_.tolist())}
         places = np.array([codes.get(value, -1) for value in values.tolist()], dtype=np.int64)
-        known[known] = places >= 0
+        has_target[has_target] = places >= 0
         values, outputs = places[places >= 0], np.log(np.maximum(table.iloc[:, 1:].to_numpy(), 1e-300))
     elif "prediction" not in table or values.dtype.kind not in "biuf" or not np.isfinite(values.astype(float)).all():
         return f"The column {target.name!r} is ignored: predictions cannot be compared with it."
     else:
         values, outputs = values.astype(np.float64), table[["prediction"]].to_numpy()
-    if not known.any():
+    if not has_target.any():
         return f"The column {target.name!r} is ignored: it has no values that the model knows."
-    scores = evaluate(estimator._task, torch.from_numpy(outputs[known])[None], torch.from_numpy(values)[None])
+    scores = evaluate(estimator._task, torch.from_numpy(outputs[has_target])[None], torch.from_numpy(values)[None])
     shown = [f"{METRICS[name].label} {float(score):.4g}" for name, score in scores.items() if torch.isfinite(score)]
-    return f"Compared with the column {target.name!r} in {known.sum():,} of {n_rows:,} rows: {', '.join(shown)}."
+    return f"Compared with the column {target.name!r} in {has_target.sum():,} of {n_rows:,} rows: {', '.join(shown)}."
 
 
 def _safe(table: pd.DataFrame) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""Cross-validation that uses its time: first as planned, then with more rows, candidates or folds."""
+"""Cross-validation that uses all of its time: first as planned, then with more rows, candidates or folds."""
 
 import math
 import time
@@ -15,8 +15,8 @@ from sklearn.preprocessing import StandardScaler
 from knotwork._preparation.columns import Role
 from knotwork._preparation.members import PreparedTable
 from knotwork.compare._baselines import score_baselines
-from knotwork.compare._budget import BASELINE_SHARE, GOOD_ROWS, MOST_EPOCHS, ComparisonSchedule
-from knotwork.compare._options import CompareOptions
+from knotwork.compare._budget import SCHEDULES, ComparisonSchedule
+from knotwork.compare._inputs import CompareOptions, Source
 from knotwork.compare._scoring import (
     Progress,
     Scored,
@@ -27,35 +27,49 @@ from knotwork.compare._scoring import (
     score_outputs,
     to_outputs,
 )
-from knotwork.compare._source import Source
 from knotwork.compare._verdict import Ranking, rank_candidates
 from knotwork.encoders import Encoding
 from knotwork.training import TrainingConfig, resolve_device
 
 __all__ = ["Rounds", "most_related"]
 
-SAFE = 0.85
-"""An extension may be expected to take this share of the remaining time."""
 
-WORTH = 1.5
-"""Networks are trained again for at least this many times the rows."""
+@dataclass(frozen=True)
+class ExtensionRule:
+    """When the time that is left after a comparison is used for more of it; the numbers are conventions.
 
-USUAL_LOAD, SHORTEST_MEASURED = 0.8, 1.0
-"""Part of the processors that training uses on an idle machine, and seconds after which it is measured."""
+    Parameters
+    ----------
+    safe : float
+        An extension may be expected to take this share of the remaining time, because the expectation may be wrong.
+    worth : float
+        Networks are trained again for at least this many times the rows or columns: fewer hardly change a ranking.
+    repetitions : int
+        Most repetitions of the cross-validation with other folds; the gain of each further one is smaller.
+    seed_step : int
+        Difference between the random seeds of two repetitions, larger than the number of folds.
+    """
 
-MOST_REPETITIONS = 4
-REPETITION_SEED = 1_000
-"""Difference between the random seeds of two repetitions of the cross-validation."""
+    safe: float = 0.85
+    worth: float = 1.5
+    repetitions: int = 4
+    seed_step: int = 1_000
+
+
+EXTENSIONS = ExtensionRule()
+
+USUAL_LOAD = 0.8
+"""Part of the processors that training uses on an idle machine."""
 
 
 @dataclass(eq=False)
 class Rounds:
-    """Networks and baselines on the folds of a table; what is finished survives Ctrl-C.
+    """Networks and baselines on the folds of a table; finished results survive Ctrl-C.
 
     A schedule may have fewer candidates than `candidates`. `note` is called with sentences on what was done, and
     `deadline`, infinite without a time budget, is on the clock of ``time.perf_counter``. Each of the `repetitions` has
-    other folds of the same rows; `seconds` is how long one of them took, and `availability` the part of the processors
-    that training had, measured.
+    other folds of the same rows; `seconds` is the duration of one of them, and `availability` the measured part of the
+    processors that training had.
     """
 
     source: Source
@@ -99,8 +113,8 @@ class Rounds:
         wall, cpu = time.perf_counter(), time.process_time()
         self._train(prepared, schedule.candidates, self.networks, schedule.costs)
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-        if wall > SHORTEST_MEASURED and resolve_device(self.device).type == "cpu":
-            # Other programs may use the processors as well.
+        if wall > 1.0 and resolve_device(self.device).type == "cpu":
+            # Other programs may use the processors as well; in less than a second that cannot be measured.
             self.availability = float(np.clip(cpu / (wall * torch.get_num_threads() * USUAL_LOAD), 0.1, 1.0))
         self.seconds = time.perf_counter() - began
         for line in notes:
@@ -110,7 +124,7 @@ class Rounds:
         """Return the folds of a random seed, the scores of baselines on them, and sentences on these."""
         began = time.perf_counter()
         prepared = fold_table(self.compared, folds=self.schedule.folds, seed=seed)
-        return prepared, *score_baselines(prepared, deadline=began + BASELINE_SHARE * (self.deadline - began))
+        return prepared, *score_baselines(prepared, deadline=began + SCHEDULES.baseline_share * (self.deadline - began))
 
     def _train(
         self,
@@ -129,26 +143,29 @@ class Rounds:
         """Use the time that is left for columns, rows, candidates or folds; return whether it sufficed."""
         if not any(row.is_finite for row in self.networks) or any(row.n_stopped[1] > 0 for row in self.networks):
             return False
-        schedule, possible = self.schedule, SAFE * (self.deadline - time.perf_counter()) / max(self.seconds, 1e-3)
-        if schedule.column_share < 1 and possible >= WORTH:
+        schedule, possible = (
+            self.schedule,
+            EXTENSIONS.safe * (self.deadline - time.perf_counter()) / max(self.seconds, 1e-3),
+        )
+        if schedule.column_share < 1 and possible >= EXTENSIONS.worth:
             return self._again(replace(schedule, column_share=min(possible * schedule.column_share, 1.0)))
         skipped = [candidate for candidate in self.candidates if candidate not in schedule.candidates]
         factor = min(possible, self.source.n_rows / schedule.n_rows)
-        if factor >= WORTH and (schedule.n_rows < GOOD_ROWS or not skipped):
+        if factor >= EXTENSIONS.worth and (schedule.n_rows < SCHEDULES.good_rows or not skipped):
             return self._again(replace(schedule, n_rows=min(round(factor * schedule.n_rows), self.source.n_rows)))
         affordable = skipped[: int(possible * len(schedule.candidates))]
         if affordable:
             return self._more_candidates(affordable)
-        repeats = len(self.repetitions) < MOST_REPETITIONS and possible * len(self.repetitions) > 1
+        repeats = len(self.repetitions) < EXTENSIONS.repetitions and possible * len(self.repetitions) > 1
         return repeats and self._repeat()
 
     def _again(self, schedule: ComparisonSchedule) -> bool:
-        """Compare once more, with more rows or columns; what has fewer finite scores than before does not count."""
+        """Compare again with more rows or columns; the results are discarded if fewer scores are finite."""
         columns = "" if schedule.column_share == 1 else f" and {100 * schedule.column_share:.0f} % of the columns"
         self.note(f"Time is left, so the comparison is made again with {schedule.n_rows:,} rows{columns}.")
         kept = self.schedule, self.compared, self.repetitions, self.baselines, self.networks
         try:
-            self._compare(replace(schedule, max_epochs=MOST_EPOCHS, fits=True))
+            self._compare(replace(schedule, max_epochs=SCHEDULES.most_epochs, fits=True))
         finally:  # after Ctrl-C, too
             has_fewer = sum(row.is_finite for row in self.networks) < sum(row.is_finite for row in kept[-1])
             if has_fewer:
@@ -164,10 +181,10 @@ class Rounds:
         return True
 
     def _repeat(self) -> bool:
-        """Cross-validate once more with other folds; results count if all rows of the ranking have them."""
+        """Cross-validate again with other folds; the results count if all rows of the ranking have them."""
         self.note(f"Time is left, so the comparison is repeated with {self.schedule.folds} other folds.")
         began, scored = time.perf_counter(), list[Scored]()
-        prepared, baselines, _ = self._prepare(self.options.seed + REPETITION_SEED * len(self.repetitions))
+        prepared, baselines, _ = self._prepare(self.options.seed + EXTENSIONS.seed_step * len(self.repetitions))
         encodings = [row.candidate for row in self.networks if row.is_finite and isinstance(row.candidate, Encoding)]
         self._train(prepared, encodings, scored)
         others = {row.candidate: row for row in (*baselines, *scored) if row.is_finite}
@@ -186,10 +203,10 @@ class Rounds:
     ) -> Scored:
         """Return the row of an ensemble from its predictions out of fold of the compared rows."""
         rows, none = [], np.zeros(self.schedule.folds, dtype=np.int64)
-        known: dict[str, Any] = {"candidate": name, "kind": "ensemble", "epochs": none, "best_epochs": none}
+        shared: dict[str, Any] = {"candidate": name, "kind": "ensemble", "epochs": none, "best_epochs": none}
         for prepared in self.repetitions:
             outputs = [to_outputs(predictions[split.test % len(predictions)]) for split in prepared.splits]
-            rows.append(score_outputs(prepared, outputs, **known, train_seconds=seconds, n_parameters=n_parameters))
+            rows.append(score_outputs(prepared, outputs, **shared, train_seconds=seconds, n_parameters=n_parameters))
         return reduce(join_repetitions, rows)
 
     @property

@@ -26,11 +26,10 @@ from knotwork.compare._budget import (
     unlimited_schedule,
 )
 from knotwork.compare._effects import ShownFeature, feature_effects
-from knotwork.compare._options import SINGLE, CompareOptions, make_candidates
+from knotwork.compare._inputs import SINGLE, CompareOptions, Source, make_candidates, read_source
 from knotwork.compare._page import fold_frame, ranking_frame, write_page, write_text
 from knotwork.compare._rounds import Rounds, most_related
 from knotwork.compare._scoring import Progress, Scored, predict_out_of_fold
-from knotwork.compare._source import Source, read_source
 from knotwork.compare._verdict import Ranking, explain_gain
 from knotwork.encoders import Encoding, FeatureChoice
 from knotwork.errors import ColumnError, ColumnWarning, PersistenceError
@@ -62,18 +61,50 @@ MODEL = "model.knotwork"
 ROWS_INSPECTED = 100_000
 """Rows by which columns are compared with the target."""
 
-IDENTIFIER_SHARE = 0.3
-"""A column with more categories than this share of its rows has new categories in new rows."""
 
-IMPORTANCE_SHARE = 0.4
-"""Largest share of the remaining time for the importances of features."""
+@dataclass(frozen=True)
+class RemainingTime:
+    """Largest shares of the remaining time for the steps after the training of the model; conventions.
 
-CHOICE_SECONDS, CHOICE_SHARE = 1.5e-5, 0.2
-"""Seconds per number of a table in which encodings of each column are chosen, and the largest share of the remaining
-time for it."""
+    Parameters
+    ----------
+    importances : float
+        For shuffling every column.
+    features, residuals : float
+        For the figures of features, and for the other figures; the page itself needs some time.
+    choices : float
+        For the choice of an encoding for each column.
+    choice_seconds : float
+        Seconds of this choice for each number of the table, on one processor.
+    """
 
-PARAMETER_SECONDS = 6e-9
-"""Seconds that a parameter adds to a step: the optimiser reads and writes it whether a batch needs it or not."""
+    importances: float = 0.4
+    features: float = 0.6
+    residuals: float = 0.5
+    choices: float = 0.2
+    choice_seconds: float = 1.5e-5
+
+
+REMAINING = RemainingTime()
+
+
+@dataclass(frozen=True)
+class GrowthRule:
+    """What further rows cost in columns such as identifiers, which add categories, and so parameters, to the network.
+
+    Parameters
+    ----------
+    share : float
+        A column with more categories than this share of its rows has new categories in new rows; a convention.
+    parameter_seconds : float
+        Seconds that a parameter adds to a step: the optimiser reads and writes it whether a batch needs it or not.
+    """
+
+    share: float = 0.3
+    parameter_seconds: float = 6e-9
+
+
+GROWTH = GrowthRule()
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,11 +125,11 @@ class Comparison:
     model_path : Path or None
         The file of the model; None if it was not saved.
     gain : str
-        What an ensemble gains over a single network, as sentences; empty for a single network or no model.
+        What an ensemble gains over a single network, as sentences; empty for a single network or without a model.
     page : Path
         The report.
     notes : tuple of str
-        Everything that was reported on the way, as sentences, and warnings about columns.
+        All sentences that were reported, and warnings about columns.
     interrupted : bool
         Whether Ctrl-C ended the comparison early.
     seconds : float
@@ -128,7 +159,7 @@ class Comparison:
 
     @property
     def summary(self) -> list[str]:
-        """The recommendation, what it rests on, and the files written, line by line."""
+        """The recommendation, its evidence, and the files written, line by line."""
         lines = [f"Recommendation: {self.ranking.verdict}.", f"  {self.evidence}"]
         lines += [f"  Warning: {banner}" for banner in self.banners]
         lines += [f"  {sentence}" for sentence in self.ranking.sentences]
@@ -204,7 +235,7 @@ def compare_table(
 class ComparisonRun:
     """The state of a comparison.
 
-    After Ctrl-C there is no `model`; `drawn` has what figures of its features need, if there is time to draw them.
+    `model` stays None after Ctrl-C. `drawn` has the model and the rows by which its features are drawn, if time allows.
     """
 
     source: Source
@@ -277,7 +308,7 @@ class ComparisonRun:
             self.say(line)
 
     def _schedule(self, candidates: list[Encoding], counts: tuple[int, ...]) -> ComparisonSchedule:
-        """Choose what is trained, and report it."""
+        """Choose and report what is trained."""
         options, n_rows = self.options, self.source.n_rows
         if options.time_budget is None:
             schedule = unlimited_schedule(candidates, folds=options.folds, n_rows=n_rows)
@@ -286,7 +317,7 @@ class ComparisonRun:
             settings = {"backbone": options.network, "device": self.device, "seed": options.seed}
             speed = measure_speed(self.source, candidates, **settings)
             wall, cpu = time.perf_counter() - self.clock[0], time.process_time() - self.clock[1]
-            self.availability = float(np.clip(cpu / max(wall, 1e-6), 0.1, 1.0))  # others may use the processors too
+            self.availability = float(np.clip(cpu / max(wall, 1e-6), 0.1, 1.0))  # others may use the processors, too
             device = resolve_device(self.device).type
             schedule = make_schedule(
                 speed,
@@ -331,7 +362,7 @@ class ComparisonRun:
         return rounds, interrupted
 
     def _fit(self, rounds: Rounds) -> None:
-        """Fit the final model on all rows, or on as many as time allows, rank it if it is an ensemble, and save it."""
+        """Fit the final model on all rows, or as many as time allows; rank it if it is an ensemble, and save it."""
         source, compared, seconds = self.source, rounds.compared, self._seconds_of_model()
         n_rows = source.n_rows
         if seconds is not None:
@@ -369,7 +400,7 @@ class ComparisonRun:
         self.model, self.gain, self.ranking, self.drawn = model, gain, ranking, (fit, rows) if has_time else None
 
     def _seconds_of_model(self) -> float | None:
-        """Return the time for the final model; the report, saving it, and what exceeds its limit have the rest."""
+        """Return the time limit of the final model; it leaves time for the report and saving, and for exceeding it."""
         budget = self.options.time_budget
         if budget is None:
             return None
@@ -390,12 +421,12 @@ class ComparisonRun:
         assert fit.held is not None
         began = time.perf_counter()
         fit.outputs(fit.held.table)
-        return (time.perf_counter() - began) * len(fit.columns) <= IMPORTANCE_SHARE * self.left
+        return (time.perf_counter() - began) * len(fit.columns) <= REMAINING.importances * self.left
 
     def _rank_ensemble(
         self, rounds: Rounds, fit: FittedModel, predictions: npt.NDArray[np.float64] | None, *, seconds: float
     ) -> tuple[Ranking, str]:
-        """Return the ranking with an ensemble, by predictions out of fold of the compared rows, and what it gains."""
+        """Return the ranking with an ensemble, by predictions out of fold of the compared rows, and its gain."""
         n_networks, ranking = len(fit.weights), self.ranking
         if predictions is None:
             reason = "there are too few rows, or training was stopped before every row was predicted out of fold"
@@ -420,10 +451,10 @@ class ComparisonRun:
         return path
 
     def _choices(self, rounds: Rounds) -> list[FeatureChoice]:
-        """Return the encodings that suit each numerical column, or nothing for few rows or little time."""
+        """Return the encodings that suit each numerical column; none for few rows or little time."""
         prepared, columns = rounds.repetitions[0], rounds.compared.read.columns
         names, rows = columns.numerical_names, prepared.splits[0].train
-        if CHOICE_SECONDS * len(rows) * len(names) / self.availability > CHOICE_SHARE * self.left:
+        if REMAINING.choice_seconds * len(rows) * len(names) / self.availability > REMAINING.choices * self.left:
             return []
         return [choice for choice in choose_features(prepared, names) if choice.losses]
 
@@ -431,8 +462,7 @@ class ComparisonRun:
         """Write the page and the tables."""
         effects: list[ShownFeature] = []
         if self.drawn is not None:
-            # Figures may take most of the remaining time; the page itself needs some.
-            deadline = time.perf_counter() + max(0.6 * self.left, 1.0)
+            deadline = time.perf_counter() + max(REMAINING.features * self.left, 1.0)
             encoding = self.ranking.encoding.candidate
             size = (encoding.size if isinstance(encoding, Encoding) else None) or 15
             effects = list(feature_effects(*self.drawn, size=size, deadline=deadline))
@@ -457,11 +487,9 @@ class ComparisonRun:
             "code": "" if self.model_path is None else _command(self.model_path),
         }
         page, choices = self.out / "report.html", self._choices(rounds)
-        deadline = time.perf_counter() + max(0.5 * self.left, 0.5)
-        write_page(
-            page, self.ranking, rounds.compared, effects=effects, n_features=n_features, words=texts, choices=choices,
-            deadline=deadline,
-        )  # fmt: skip
+        deadline = time.perf_counter() + max(REMAINING.residuals * self.left, 0.5)
+        settings: dict[str, Any] = {"n_features": n_features, "choices": choices, "deadline": deadline}
+        write_page(page, self.ranking, rounds.compared, effects=effects, words=texts, **settings)
         write_text(self.out / "ranking.csv", ranking_frame(self.ranking).to_csv(index=False))
         scored = [line.scored for line in self.ranking.lines]
         write_text(self.out / "folds.csv", fold_frame(scored).to_csv(index=False))
@@ -489,8 +517,7 @@ def _affordable_rows(source: Source, scored: Scored, rounds: Rounds, seconds: fl
     fitted = float(np.mean([len(split.train) for split in splits]))
     epoch = scored.train_seconds / max(float(scored.epochs.mean()), 1.0) / fitted
     n_drawn = sum(len(split.test) for split in splits)
-    # Each further row of a column such as an identifier adds categories, and so parameters, to the network.
-    growing = [n for n in prepared.table.cardinalities if n > IDENTIFIER_SHARE * n_drawn]
+    growing = [n for n in prepared.table.cardinalities if n > GROWTH.share * n_drawn]
     n_new = D_CATEGORY * sum(n / n_drawn * (source.n_rows - n_drawn) for n in growing)
-    epoch += PARAMETER_SECONDS * n_new / TrainingConfig().batch_size_for(source.n_rows)
+    epoch += GROWTH.parameter_seconds * n_new / TrainingConfig().batch_size_for(source.n_rows)
     return refit_rows(source.n_rows, prepare=scored.prepare_seconds / fitted, epoch=epoch, seconds=seconds)

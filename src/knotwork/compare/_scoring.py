@@ -14,7 +14,7 @@ from scipy.special import softmax
 
 from knotwork._preparation.members import PreparedTable, Split, outer_folds
 from knotwork._preparation.validation import LARGEST_SEED, draw_split
-from knotwork.compare._source import Source
+from knotwork.compare._inputs import Source
 from knotwork.encoders import Encoding
 from knotwork.estimators import FittedModel, Preparation, ValidationConfig, ValidationRows
 from knotwork.nn import Backbone
@@ -75,13 +75,13 @@ class Scored:
 
     `candidate` is the encoding or, if `kind` is not ``"encoding"``, a name. `scores` has every metric of the task on
     the test rows of each fold, NaN where training diverged. Seconds are means over folds: of fitting the encoding, and
-    the network's share of the training time of its stack; those of an ensemble are for the whole. `best_epochs` are
-    those whose weights were kept, from 1; the epochs of boosting are its trees, others have none. Arrays have the shape
-    (n_folds,). `pooled` has every metric of the test rows of all folds together: the mean over folds of an RMSE, for
-    example, is smaller than the RMSE of all rows. `predictions` has one prediction of every compared row by a model
-    that was not trained on it, numbers of shape (n,) or probabilities of shape (n, n_classes). `histories` has the
-    training of each network, `n_stopped` how many models reached the cap of epochs, and the time limit, before they
-    stopped.
+    the network's share of the training time of its stack; those of an ensemble are for all of its networks.
+    `best_epochs` are those whose weights were kept, from 1. The epochs of boosting are its trees; other baselines have
+    none. Arrays have the shape (n_folds,). `pooled` has every metric of the test rows of all folds together: the mean
+    over folds of an RMSE, for example, is smaller than the RMSE of all rows. `predictions` has one prediction of every
+    compared row by a model that was not trained on it, numbers of shape (n,) or probabilities of shape (n, n_classes).
+    `histories` has the training of each network, `n_stopped` the numbers of models that reached the cap of epochs, and
+    the time limit, before they would have stopped.
     """
 
     candidate: Encoding | str
@@ -181,16 +181,16 @@ def _members(prepared: PreparedTable, group: Sequence[Encoding]) -> tuple[list[M
 
 
 def _stopped(histories: Sequence[History], config: TrainingConfig) -> tuple[int, int]:
-    """Return how many networks reached the cap of epochs, and a time limit, before early stopping."""
+    """Return the numbers of networks that reached the cap of epochs, and a time limit, before early stopping."""
     patience, cap = config.patience, config.max_epochs
-    going = [history.epochs for history in histories if patience and history.epochs - history.best_epoch < patience]
-    return sum(epochs >= cap for epochs in going), sum(epochs < cap for epochs in going)
+    improving = [history.epochs for history in histories if patience and history.epochs - history.best_epoch < patience]
+    return sum(epochs >= cap for epochs in improving), sum(epochs < cap for epochs in improving)
 
 
-def score_outputs(prepared: PreparedTable, outputs: Sequence[Floats], **known: Any) -> Scored:
+def score_outputs(prepared: PreparedTable, outputs: Sequence[Floats], **fields: Any) -> Scored:
     """Return the row of a candidate from its outputs for the test rows of each fold.
 
-    Outputs are as metrics take them, numbers of shape (n, 1) or logits; `known` has the other fields of `Scored`.
+    Outputs are as metrics take them, numbers of shape (n, 1) or logits; `fields` are the other fields of `Scored`.
     """
     task, tests = prepared.table.task, [split.test for split in prepared.splits]
     joined, rows = np.concatenate(outputs), np.concatenate(tests)
@@ -202,7 +202,7 @@ def score_outputs(prepared: PreparedTable, outputs: Sequence[Floats], **known: A
         scores={name: np.array([fold[name] for fold in folds]) for name in folds[0]},
         pooled=_metrics(prepared.table, joined, rows),
         predictions=predictions[:, 0] if task == "regression" else predictions,
-        **known,
+        **fields,
     )
 
 
@@ -221,10 +221,10 @@ def naive_scores(prepared: PreparedTable) -> Floats:
     """Return the score in each fold of a constant prediction: the mean, or the shares of the classes."""
     table, outputs = prepared.table, []
     for split in prepared.splits:
-        known = table.target[np.concatenate([split.train, split.valid])]
-        constant = np.array([known.mean()])
+        target = table.target[np.concatenate([split.train, split.valid])]
+        constant = np.array([target.mean()])
         if table.task == "classification":
-            constant = np.log((np.bincount(known, minlength=table.n_classes) + 1) / (len(known) + table.n_classes))
+            constant = np.log((np.bincount(target, minlength=table.n_classes) + 1) / (len(target) + table.n_classes))
         outputs.append(np.tile(constant, (len(split.test), 1)))
     none = np.zeros(len(outputs), dtype=np.int64)
     row = score_outputs(prepared, outputs, candidate="naive", epochs=none, best_epochs=none, train_seconds=0.0)

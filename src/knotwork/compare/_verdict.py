@@ -17,6 +17,8 @@ __all__ = ["HOW", "RankedRow", "Ranking", "explain_gain", "rank_candidates", "si
 NAIVE = {"regression": "the mean of the target", "classification": "the shares of the classes"}
 
 ALPHA = 0.05
+"""Level of significance, a convention."""
+
 NEAR = 0.01
 """A row may be recommended in place of a better one only if its mean score is within this share of it: half of the 2 %
 that a recommendation may lose on new rows, whose scores vary as well."""

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from knotwork.compare._source import read_source
+from knotwork.compare._inputs import read_source
 from tests.compare.cases import flats, write_flats
 
 
