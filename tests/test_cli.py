@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 import knotwork
 from knotwork._cli import app
+from knotwork._explore._prepare import PageRule
 from knotwork.datasets import EMBEDDED, SYNTHETIC
 from knotwork.study import PLANS, _trainer, load_plan, load_results
 from tests.report.conftest import leave_out_pdf
@@ -34,7 +35,8 @@ def small(tmp_path, monkeypatch):
     path.write_text(SMALL)
     monkeypatch.setitem(PLANS, "demo", path)
     leave_out_pdf(monkeypatch)
-    monkeypatch.setattr("knotwork._explore._prepare.LEARNING_SECONDS", -1.0)  # no learned knots in the explorer
+    no_paths = PageRule(learning_seconds=-1.0)  # no learned knots in the explorer
+    monkeypatch.setattr("knotwork._explore._prepare.PAGE", no_paths)
     return tmp_path / "deep" / "demo"
 
 

@@ -140,13 +140,13 @@ def test_texts_of_figures_are_one_line():
 
 
 def test_choices_are_marked_and_the_best_cells_are_darkest():
-    choices = make_choices([f"column {place}" for place in range(figures.MOST_CHOICES + 3)])
+    choices = make_choices([f"column {place}" for place in range(figures.ROOM.columns + 3)])
     picture = figures.choices_picture(choices)
     assert "The other 3 columns explain less." in picture.caption
     for figure in (picture.figure, picture.narrow):
         [axes] = figure.axes
         shades = np.array([cell.get_facecolor()[0, 3] for cell in axes.collections]).reshape(-1, 3)
-        for row, choice in enumerate(choices[: figures.MOST_CHOICES]):
+        for row, choice in enumerate(choices[: figures.ROOM.columns]):
             [dot] = drawn(figure, f"choice-{row}")
             assert dot.get_xdata()[0] == shades[row].argmax() == list(choice.losses).index(choice.encoding)
             np.testing.assert_allclose(np.sort(shades[row]), [0.6, 0.8, 1.0])

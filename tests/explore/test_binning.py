@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knotwork._explore._prepare import MISSING, BinnedColumn, as_shares, draw_split
+from knotwork._explore._prepare import MISSING_CODE, BinnedColumn, as_shares, draw_split
 
 
 @pytest.mark.parametrize(("n_rows", "expected"), [(3, (2, 1)), (100, (67, 33)), (50_000, (5_000, 5_000))])
@@ -22,7 +22,7 @@ def test_few_values_are_exact():
     values = np.array([3.0, 1.0, 1.0, np.nan, 2.0, 9.0])
     column = BinnedColumn.from_values(values, n_training=5)
     np.testing.assert_allclose(column.centres, [0.0, 0.5, 1.0])
-    assert column.codes.tolist() == [2, 0, 0, MISSING, 1, 2]  # the held-out 9 is moved to the end of the range
+    assert column.codes.tolist() == [2, 0, 0, MISSING_CODE, 1, 2]  # the held-out 9 is moved to the end of the range
 
 
 @settings(max_examples=50, deadline=None)
@@ -31,7 +31,7 @@ def test_groups_are_narrow_and_a_heavy_value_is_alone(seed, share):
     random = np.random.default_rng(seed)
     values = np.where(random.uniform(size=2_000) < share, 0.5, random.normal(size=2_000))
     column = BinnedColumn.from_values(values, n_training=2_000)
-    assert len(column.centres) <= MISSING
+    assert len(column.centres) <= MISSING_CODE
     assert np.all(np.diff(column.centres) > 0)
     scaled = as_shares(values, column.column.domain)
     np.testing.assert_allclose(np.bincount(column.codes, scaled) / column.counts, column.centres)

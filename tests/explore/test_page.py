@@ -9,6 +9,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import knotwork as kw
+from knotwork._explore._prepare import PageRule
 from tests.explore.cases import HOSTILE, difficult_table, easy_table
 from tests.report.chromium import CHROMIUM, Browser
 
@@ -143,7 +144,7 @@ def test_the_additive_model_is_the_joint_fit(browser):
         f"""(() => {{ const model = new knotwork.Additive(Float64Array.from({json.dumps(y.tolist())}), false, 1);
             const rows = {json.dumps([each.ravel().tolist() for each in rows])};
             {json.dumps(codes.tolist())}.forEach((codes, i) =>
-                model.setBlock(i, codes, 20, Float64Array.from(rows[i]), 5));
+                model.setTerm(i, codes, 20, Float64Array.from(rows[i]), 5));
             if (!model.run(5000, 1e-10)) throw new Error("not converged");
             return Array.from(model.eta); }})()"""
     )
@@ -365,7 +366,7 @@ def test_a_phone_does_not_scroll_sideways(page):
 @pytest.fixture
 def no_learning(monkeypatch):
     """Pages without learned knots, which take most of the time."""
-    monkeypatch.setattr("knotwork._explore._prepare.LEARNING_SECONDS", -1.0)
+    monkeypatch.setattr("knotwork._explore._prepare.PAGE", PageRule(learning_seconds=-1.0))
 
 
 def visit_all_columns(opened):

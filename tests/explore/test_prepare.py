@@ -65,7 +65,7 @@ def test_columns_come_by_importance(page):
 
 
 def test_every_family_and_size_is_learned_if_time_allows(table, monkeypatch):
-    monkeypatch.setattr(_prepare, "LEARNING_SECONDS", 1e9)
+    monkeypatch.setattr(_prepare, "PAGE", _prepare.PageRule(learning_seconds=1e9))
     column = prepare(table[0][["wave"]], table[1])["columns"][0]
     families = ("bspline", "mspline", "ispline", "ple")
     assert set(column["paths"]) == {f"{family}@{size}" for family in families for size in (7, 15, 30)}
@@ -125,8 +125,8 @@ def test_many_columns_leave_the_least_important_out(monkeypatch):
     y = X[:, 77] + 0.1 * random.normal(size=300)
     page = prepare(X, y)
     assert page["columns"][0]["key"] == 77
-    assert len(page["columns"]) == _prepare.MOST_COLUMNS
-    assert len(page["others"][0]["names"]) == 500 - _prepare.MOST_COLUMNS
+    assert len(page["columns"]) == _prepare.PAGE.columns
+    assert len(page["others"][0]["names"]) == 500 - _prepare.PAGE.columns
     assert [column["key"] for column in prepare(X, y, columns=[3])["columns"]] == [3]
 
 

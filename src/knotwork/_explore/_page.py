@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # needs pandas
 __all__ = ["Explorer", "explore", "explore_table"]
 
 SCRIPTS = ("numerics", "model", "drawing", "controls")
-"""The files of the script, in one function: each may use the names of those before it."""
+"""The files of the script, which become one function: each may use the names of the files before it."""
 
 NOTEBOOK_HEIGHT = 980
 """Height of the page in a notebook, in pixels."""
@@ -158,9 +158,9 @@ def explore_table(
         check_columns(frame, names, argument, file)
     if target in drop or target in columns:
         raise argument_error("drop" if target in drop else "columns", "not name the target", target)
-    known = frame[target].notna()
-    frame = frame[known].reset_index(drop=True)
-    labels = pd.Series(target_labels(frame[target], had_missing=not known.all()), name=target)
+    has_target = frame[target].notna()
+    frame = frame[has_target].reset_index(drop=True)
+    labels = pd.Series(target_labels(frame[target], had_missing=not has_target.all()), name=target)
     features = frame.drop(columns=[target, *drop])
     return explore(features, labels, task=task, columns=columns or None, name=file.name, random_state=seed)
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -12,15 +13,30 @@ from knotwork._kernels.adamw import AdamW
 from knotwork.basis import FAMILIES, FloatArray
 from knotwork.nn import PiecewiseLinearEncoding, SplineEncoding
 
-__all__ = ["N_STEPS", "learn_paths"]
+__all__ = ["learn_paths"]
 
-N_STEPS = 30
-"""Steps of the optimiser; every second one is kept."""
 
-RIDGE = 1.0
-LEARNING_RATE = 0.2
-SPACING = 1e-4
-"""Penalties of coefficients and of narrow intervals, and rate of the knots."""
+@dataclass(frozen=True)
+class LearningRule:
+    """How knots are learned for the page: conventions by which they settle within a second or so.
+
+    Parameters
+    ----------
+    steps : int
+        Steps of the optimiser; every second one is kept.
+    rate : float
+        Learning rate of the knots at the first step; it falls to almost 0 as a cosine.
+    ridge, spacing : float
+        Penalties of coefficients and of narrow intervals.
+    """
+
+    steps: int = 30
+    rate: float = 0.2
+    ridge: float = 1.0
+    spacing: float = 1e-4
+
+
+LEARNING = LearningRule()
 
 Paths = dict[tuple[str, int], npt.NDArray[np.float32]]
 
@@ -35,8 +51,8 @@ def learn_paths(
 ) -> list[Paths]:
     """Learn the knots of each column alone, from equal distances, for each family and size.
 
-    `target` has the shape (n_training, n_outputs) and mean 0. The most wanted sizes and families come first: none is
-    begun after so many `seconds` of computing. Knots are on the domain scaled to [0, 1], of shape (n_kept, K), by
+    `target` has the shape (n_training, n_outputs) and mean 0. Sizes and families are learned in their order: none is
+    begun after this many `seconds` of computing. Knots are on the domain scaled to [0, 1], of shape (n_kept, K), by
     family and size.
 
     Notes
@@ -88,10 +104,10 @@ def _learn(rows: Mapping[str, torch.Tensor], family: str, size: int) -> list[npt
     # The optimiser of the engine, with columns as members: that of torch takes a second to import.
     optimiser, every = AdamW([layer.logits], decays=[0.0], groups=[0]), torch.ones(n_columns, dtype=torch.bool)
     kept = [layer.interior_knots()]
-    for step in range(1, N_STEPS + 1):
-        rate = LEARNING_RATE * 0.5 * (1.0 + np.cos(np.pi * (step - 1) / N_STEPS))
+    for step in range(1, LEARNING.steps + 1):
+        rate = LEARNING.rate * 0.5 * (1.0 + np.cos(np.pi * (step - 1) / LEARNING.steps))
         layer.logits.grad = None
-        loss = _errors(layer(rows["x"]).movedim(1, 0), rows).sum() + SPACING * layer.spacing_penalty()
+        loss = _errors(layer(rows["x"]).movedim(1, 0), rows).sum() + LEARNING.spacing * layer.spacing_penalty()
         loss.backward()  # type: ignore[no-untyped-call]
         optimiser.step([layer.logits.grad], torch.full((1, n_columns), rate), every)
         if step % 2 == 0:
@@ -106,7 +122,7 @@ def _errors(encoded: torch.Tensor, rows: Mapping[str, torch.Tensor]) -> torch.Te
     encoded, y = encoded - (share * encoded).sum(1, keepdim=True), y - (share * y).sum(1, keepdim=True)
     with torch.no_grad():
         weighted = (weights * encoded).double().transpose(1, 2)
-        system = weighted @ encoded.double() + RIDGE * torch.eye(encoded.shape[-1], dtype=torch.float64)
+        system = weighted @ encoded.double() + LEARNING.ridge * torch.eye(encoded.shape[-1], dtype=torch.float64)
         coefficients = torch.linalg.solve(system, weighted @ y.double()).float()
     errors: torch.Tensor = (share * (y - encoded @ coefficients) ** 2).sum(dim=(1, 2))
     return errors

@@ -1,6 +1,6 @@
-"""What the page is given, prepared once: rows, groups of values, knots of every placement and paths of learned knots.
+"""The data of the page, prepared once: rows, groups of values, knots of every placement and paths of learned knots.
 
-The rows are a random sample, and each column has the numbers of at most 255 groups of neighbouring values.
+The rows are a random sample, and each column has the means of at most 255 groups of neighbouring values.
 """
 
 import base64
@@ -32,37 +32,47 @@ from knotwork.knots import (
 
 __all__ = ["BinnedColumn", "as_shares", "draw_split", "prepare"]
 
-MISSING = 255
+MISSING_CODE = 255
 """The code of a missing value."""
 
-MOST_TRAINING, MOST_HELD_OUT = 5_000, 5_000
-"""Rows that knots and fits are made from, and rows that fits are scored on."""
 
-N_BARS = 48
-"""Bars of a histogram; a column with no more distinct values has one for each of them."""
+@dataclass(frozen=True)
+class PageRule:
+    """What a page holds: enough to see how encodings differ, in a file that can be sent by e-mail; conventions.
 
-N_COARSE = 32
-"""Groups of neighbouring bins for the importance of a column."""
+    Parameters
+    ----------
+    training, held_out : int
+        Most rows that knots and fits are made from, and rows that fits are scored on.
+    columns, slow, learned : int
+        Most columns, columns with knots of slow placements, and columns with learned knots: the most important ones.
+    learning_seconds : float
+        No further paths of learned knots are begun after this time.
+    bars : int
+        Bars of a histogram; a column with no more distinct values has one for each of them.
+    coarse : int
+        Groups of neighbouring bins for the importance of a column.
+    families : tuple of str
+        The families that the page can compute, the most used first.
+    sizes, degrees : tuple of int
+        The sizes for which knots are placed and learned, the default first, and the degrees of splines; knots are
+        learned for the last.
+    """
 
-FAMILY_NAMES = ("bspline", "ispline", "ple", "mspline")
-"""The families that the page can compute, the most used first."""
+    training: int = 5_000
+    held_out: int = 5_000
+    columns: int = 40
+    slow: int = 8
+    learned: int = 8
+    learning_seconds: float = 1.5
+    bars: int = 48
+    coarse: int = 32
+    families: tuple[str, ...] = ("bspline", "ispline", "ple", "mspline")
+    sizes: tuple[int, ...] = (15, 7, 30)
+    degrees: tuple[int, ...] = (0, 1, 2, 3)
 
-SIZES = (15, 7, 30)
-"""The sizes for which knots are placed and learned, the default first."""
 
-DEGREES = (0, 1, 2, 3)
-"""The degrees of splines; knots are learned for the last."""
-
-MOST_COLUMNS = 40
-"""Columns in a page: with more, the file would be too large to send by e-mail."""
-
-MOST_SLOW, MOST_LEARNED = 8, 8
-"""Maximum numbers of columns with knots of slow placements, and with learned knots: the most important columns."""
-
-LEARNING_SECONDS = 1.5
-"""No further paths are begun when this time is over."""
-
-FEWEST_ROWS = 3
+PAGE = PageRule()
 
 
 def draw_split(n_rows: int, seed: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
@@ -75,8 +85,8 @@ def draw_split(n_rows: int, seed: int) -> tuple[npt.NDArray[np.intp], npt.NDArra
     (6, 3, 9)
     """
     rows = np.random.default_rng(seed).permutation(n_rows)
-    n_training = min(MOST_TRAINING, n_rows - n_rows // 3)
-    return rows[:n_training], rows[n_training : n_training + MOST_HELD_OUT]
+    n_training = min(PAGE.training, n_rows - n_rows // 3)
+    return rows[:n_training], rows[n_training : n_training + PAGE.held_out]
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,11 +98,11 @@ class BinnedColumn:
     Parameters
     ----------
     column : Column
-        The training rows, which knots are placed by.
+        The training rows, by which knots are placed.
     centres : ndarray of shape (n_groups,)
         Mean of each group on the domain scaled to [0, 1], increasing.
     codes : ndarray of uint8, shape (n_training + n_held_out,)
-        Group of each row; `MISSING` for a missing value.
+        Group of each row; `MISSING_CODE` for a missing value.
     n_training : int
         Number of training rows, which come first.
     """
@@ -107,7 +117,7 @@ class BinnedColumn:
         """Group the values of a column, training rows first; NaN are missing."""
         column = Column.from_values(values[:n_training])
         if not len(column.distinct):
-            return cls(column, np.empty(0), np.full(len(values), MISSING, dtype=np.uint8), n_training)
+            return cls(column, np.empty(0), np.full(len(values), MISSING_CODE, dtype=np.uint8), n_training)
         distinct = as_shares(column.distinct, column.domain)
         groups = _groups(column.weights)
         centres = np.bincount(groups, column.weights * distinct) / np.bincount(groups, column.weights)
@@ -115,19 +125,19 @@ class BinnedColumn:
         # A held-out value between two groups belongs to the nearer of their neighbouring values.
         edges = 0.5 * distinct[last[:-1]] + 0.5 * distinct[last[:-1] + 1]
         codes = np.searchsorted(edges, as_shares(values, column.domain), side="left")
-        return cls(column, centres, np.where(np.isnan(values), MISSING, codes).astype(np.uint8), n_training)
+        return cls(column, centres, np.where(np.isnan(values), MISSING_CODE, codes).astype(np.uint8), n_training)
 
     @property
     def counts(self) -> npt.NDArray[np.intp]:
         """Number of training rows in each group."""
-        return np.bincount(self.codes[: self.n_training], minlength=MISSING + 1)[: len(self.centres)]
+        return np.bincount(self.codes[: self.n_training], minlength=MISSING_CODE + 1)[: len(self.centres)]
 
     def bars(self) -> tuple[npt.NDArray[np.intp], float, float]:
         """Return the training rows in bars of equal width, or with each distinct value if there are few.
 
         Left edge of the first bar and width of all follow, as shares of the domain.
         """
-        if len(self.column.distinct) <= N_BARS:
+        if len(self.column.distinct) <= PAGE.bars:
             return self.column.weights.astype(np.intp), 0.0, 1.0
         distinct = as_shares(self.column.distinct, self.column.domain)
         edge, width, n_bars = _bar_grid(distinct)
@@ -142,13 +152,13 @@ class BinnedColumn:
         target : ndarray of shape (n_training + n_held_out, n_outputs)
             The target; the variances of several outputs are added.
         """
-        groups = np.append(_groups(self.counts, N_COARSE), -1)
+        groups = np.append(_groups(self.counts, PAGE.coarse), -1)
         coarse = groups[np.minimum(self.codes, len(groups) - 1)] + 1  # missing values are a group
         training, held_out = target[: self.n_training], target[self.n_training :]
         total = ((held_out - training.mean(axis=0)) ** 2).sum() if len(held_out) else 0.0
         if not total > 0:
             return 0.0
-        counts = np.bincount(coarse[: self.n_training], minlength=N_COARSE + 2) + 1e-9
+        counts = np.bincount(coarse[: self.n_training], minlength=PAGE.coarse + 2) + 1e-9
         error = 0.0
         for train, test in zip(training.T, held_out.T, strict=True):
             # One row of the overall mean is added to each group, so that groups of few rows do not follow noise.
@@ -180,13 +190,15 @@ def _bar_grid(distinct: FloatArray) -> tuple[float, float, int]:
     step = float(np.diff(distinct).min())
     places = distinct / step
     if step < 1e-4 or np.abs(places - np.rint(places)).max() > 1e-3:
-        return 0.0, 1.0 / N_BARS, N_BARS
+        return 0.0, 1.0 / PAGE.bars, PAGE.bars
     n_values = round(1.0 / step) + 1
-    per_bar = -(-n_values // N_BARS)
+    per_bar = -(-n_values // PAGE.bars)
     return -0.5 * step, per_bar * step, -(-n_values // per_bar)
 
 
-def _groups(weights: npt.NDArray[np.floating] | npt.NDArray[np.integer], most: int = MISSING) -> npt.NDArray[np.intp]:
+def _groups(
+    weights: npt.NDArray[np.floating] | npt.NDArray[np.integer], most: int = MISSING_CODE
+) -> npt.NDArray[np.intp]:
     """Return the group of each distinct value: groups have about equal numbers of rows, and heavy values are alone.
 
     Examples
@@ -196,7 +208,7 @@ def _groups(weights: npt.NDArray[np.floating] | npt.NDArray[np.integer], most: i
     """
     if len(weights) <= most:
         return np.arange(len(weights))
-    # A heavy value counts for about two groups: what is left of the groups is for the other values.
+    # A heavy value counts for about two groups: the remaining groups are for the other values.
     capped = weights.astype(np.float64)
     for _ in range(10):
         capped = np.minimum(capped, 2.0 * capped.sum() / most)
@@ -246,15 +258,15 @@ class _Outcome:
 def prepare(
     X: Any, y: Any, *, task: str | None = None, columns: Iterable[Any] | None = None, seed: int = 0
 ) -> dict[str, Any]:
-    """Return what the page needs, as what ``json.dumps`` takes; parameters as in `explore`."""
+    """Return the data of the page in the form that ``json.dumps`` takes; parameters as in `explore`."""
     learned, table = Columns.learn(X)
     names = learned.numerical_names
     outcome = _Outcome.from_values(y, task)
     n_rows = len(outcome.values)
     if n_rows != len(table.numbers):
         raise argument_error("y", f"have as many values as X has rows, {len(table.numbers)}", n_rows)
-    if n_rows < FEWEST_ROWS:
-        raise ColumnError(f"X has {n_rows} rows, and the page needs at least {FEWEST_ROWS}. Add rows.")
+    if n_rows < 3:
+        raise ColumnError(f"X has {n_rows} rows, and the page needs at least 3. Add rows.")
     if not names:
         raise ColumnError("X has no numerical column, and only these have knots. Add one, or convert text to numbers.")
     training, held_out = draw_split(n_rows, seed)
@@ -281,7 +293,7 @@ def prepare(
         "columns": described,
         "others": _others(learned, [names[index] for index in left_out], binned, names, chosen),
         **_choices(unavailable),
-        "learning": {"degree": DEGREES[-1], "reason": why_not, "columns": MOST_LEARNED},
+        "learning": {"degree": PAGE.degrees[-1], "reason": why_not, "columns": PAGE.learned},
     }
 
 
@@ -289,11 +301,11 @@ def _check_columns(columns: Iterable[Any] | None, names: list[Any]) -> list[int]
     """Return the positions of the columns that the user names, by default of all."""
     if columns is None:
         return list(range(len(names)))
-    given = [columns] if isinstance(columns, str) else list(columns)
-    for each in given:
+    named = [columns] if isinstance(columns, str) else list(columns)
+    for each in named:
         if each not in names:
             raise argument_error("columns", "name numerical columns of X", each, f"These are {listed(names, most=30)}.")
-    return [index for index, name in enumerate(names) if name in given]
+    return [index for index, name in enumerate(names) if name in named]
 
 
 def _rank(binned: dict[int, BinnedColumn], outputs: FloatArray) -> tuple[list[tuple[int, float]], list[int]]:
@@ -302,7 +314,7 @@ def _rank(binned: dict[int, BinnedColumn], outputs: FloatArray) -> tuple[list[tu
     order = sorted(importance.items(), key=lambda pair: -pair[1])
     if not order:
         raise ColumnError("All values of all numerical columns are missing in the training rows. Add columns or rows.")
-    return order[:MOST_COLUMNS], [index for index, _ in order[MOST_COLUMNS:]]
+    return order[: PAGE.columns], [index for index, _ in order[PAGE.columns :]]
 
 
 def _place(columns: Sequence[BinnedColumn], target: Target) -> tuple[list[dict[str, Any]], dict[str, str]]:
@@ -312,7 +324,7 @@ def _place(columns: Sequence[BinnedColumn], target: Target) -> tuple[list[dict[s
     for name in PLACEMENTS:
         is_slow = placement_traits(name).is_slow
         for place, column in enumerate(columns):
-            if is_slow and place >= MOST_SLOW:
+            if is_slow and place >= PAGE.slow:
                 break
             try:
                 placed[place][name] = _knots(name, column.column, target)
@@ -321,7 +333,9 @@ def _place(columns: Sequence[BinnedColumn], target: Target) -> tuple[list[dict[s
                 break
     for column, knots in zip(columns, placed, strict=True):
         # The default tree of piecewise-linear encoding differs from the placement 'cart'.
-        trees: list[Any] = [PiecewiseLinearEncoder(size=n).fit_column(column.column, target) for n in sorted(SIZES)]
+        trees: list[Any] = [
+            PiecewiseLinearEncoder(size=n).fit_column(column.column, target) for n in sorted(PAGE.sizes)
+        ]
         knots["ple/cart"] = [tree.basis.knots for tree in trees]
     return placed, unavailable
 
@@ -338,8 +352,8 @@ def _knots(name: str, column: Column, target: Target) -> list[FloatArray]:
 
 def _counts() -> list[int]:
     """Return the numbers of knots of all families, sizes and degrees, ascending."""
-    smallest = {FAMILIES[name].smallest_size(degree) for name in FAMILY_NAMES for degree in DEGREES}
-    return sorted({size - functions for size in SIZES for functions in smallest})
+    smallest = {FAMILIES[name].smallest_size(degree) for name in PAGE.families for degree in PAGE.degrees}
+    return sorted({size - functions for size in PAGE.sizes for functions in smallest})
 
 
 def _learn(columns: Sequence[BinnedColumn], outputs: FloatArray) -> tuple[list[dict[str, Any]], str]:
@@ -349,7 +363,9 @@ def _learn(columns: Sequence[BinnedColumn], outputs: FloatArray) -> tuple[list[d
         return paths, 'Knots are learned by torch, which is not installed: pip install "knotwork[torch]"'
     from knotwork._explore._paths import learn_paths  # noqa: PLC0415 - torch is optional, and slow to import
 
-    learned = learn_paths(columns[:MOST_LEARNED], outputs, sizes=SIZES, families=FAMILY_NAMES, seconds=LEARNING_SECONDS)
+    learned = learn_paths(
+        columns[: PAGE.learned], outputs, sizes=PAGE.sizes, families=PAGE.families, seconds=PAGE.learning_seconds
+    )
     for path, each in zip(paths, learned, strict=False):
         path |= {f"{family}@{size}": steps for (family, size), steps in each.items()}
     return paths, ""
@@ -358,7 +374,7 @@ def _learn(columns: Sequence[BinnedColumn], outputs: FloatArray) -> tuple[list[d
 def _describe(
     column: BinnedColumn, name: Any, importance: float, knots: dict[str, Any], paths: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return a column as what ``json.dumps`` takes; arrays become text."""
+    """Return a column in the form that ``json.dumps`` takes; arrays become text."""
     domain, (bars, edge, width) = column.column.domain, column.bars()
     shares = {name: [as_shares(values, domain) for values in lists] for name, lists in knots.items()}
     return {
@@ -397,7 +413,7 @@ def _others(
     empty = [names[index] for index, column in binned.items() if not len(column.centres)]
     skipped = [name for index, name in enumerate(names) if index not in set(chosen)]
     reasons = {
-        f"less important; name them by columns= or --columns to see them ({MOST_COLUMNS} fit in a page)": unimportant,
+        f"less important; name them by columns= or --columns to see them ({PAGE.columns} fit in a page)": unimportant,
         "not among the columns that were asked for": skipped,
         "categories, which have no knots": list(learned.categorical),
         "identifiers, free text or constants, which are ignored": ignored,
@@ -416,14 +432,14 @@ def _choices(unavailable: dict[str, str]) -> dict[str, Any]:
     return {
         "families": [
             {"name": name, "label": family.label, "short": family.short, "hasDegree": family.has_degree}
-            for name, family in ((name, FAMILIES[name]) for name in FAMILY_NAMES)
+            for name, family in ((name, FAMILIES[name]) for name in PAGE.families)
         ],
         "placements": [
             {"name": name, "label": placement_traits(name).label, "unavailable": unavailable.get(name, "")}
             for name in PLACEMENTS
         ],
-        "boosted": MOST_SLOW,
-        "sizes": sorted(SIZES),
-        "degrees": list(DEGREES),
+        "boosted": PAGE.slow,
+        "sizes": sorted(PAGE.sizes),
+        "degrees": list(PAGE.degrees),
         "methods": methods,
     }

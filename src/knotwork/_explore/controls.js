@@ -44,15 +44,17 @@ function show(card, change) {
 const knotList = (column, its) => its.map((u) => Number(toValue(column, u).toPrecision(12))).join(", ");
 const literal = (text) => JSON.stringify(text);
 
+const hasMovedKnots = (each) => each.placement === "custom" || each.placement === "learned";
+
 /* The encoding as a name for a mapping, or null, and as Python that makes its encoder. */
 function methodOf(each) {
   const plain = each.degree === DEFAULT_DEGREE || !familyOf(each).hasDegree;
   return plain ? data.methods[`${each.family}/${each.placement}`] ?? null : null;
 }
 function encoderCode(column, each, its) {
-  const hasDegree = familyOf(each).hasDegree, own = each.placement === "custom" || each.placement === "learned";
-  const size = own ? numerics.basisSize(each.family, its.length, each.degree) : each.size;
-  const placement = own ? `kw.knots.FixedPlacement([${knotList(column, its)}])` : literal(each.placement);
+  const hasDegree = familyOf(each).hasDegree, isMoved = hasMovedKnots(each);
+  const size = isMoved ? numerics.basisSize(each.family, its.length, each.degree) : each.size;
+  const placement = isMoved ? `kw.knots.FixedPlacement([${knotList(column, its)}])` : literal(each.placement);
   const degree = hasDegree && each.degree !== DEFAULT_DEGREE ? `, degree=${each.degree}` : "";
   return hasDegree ? `kw.SplineEncoder(${literal(each.family)}, ${size}, placement=${placement}${degree})`
     : `kw.PiecewiseLinearEncoder(${size}, placement=${placement})`;
@@ -73,10 +75,10 @@ function mappingCode() {
 }
 
 function labelOf(each) {
-  const own = each.placement === "custom" || each.placement === "learned";
-  const method = own ? null : methodOf(each);
+  const isMoved = hasMovedKnots(each);
+  const method = isMoved ? null : methodOf(each);
   const family = familyOf(each).short;
-  return method ? `${method}@${each.size}` : `${family}, ${own ? (each.placement === "custom" ? "own knots" : "learned") : each.placement} @${each.size}`;
+  return method ? `${method}@${each.size}` : `${family}, ${isMoved ? (each.placement === "custom" ? "own knots" : "learned") : each.placement} @${each.size}`;
 }
 
 /* ---- Controls ------------------------------------------------------------------------------------------------ */
@@ -135,8 +137,8 @@ function showControls() {
 function showLearning(each, path_) {
   $("learn").disabled = $("frame").disabled = path_ === null;
   $("learn").textContent = playing ? "❚❚ Pause" : "▶ Learn";
-  const paths = Object.keys(data.columns[view.column].paths), known = paths.length > 0;
-  const reason = data.learning.reason || (!known ? `Knots were learned for the ${data.learning.columns} most important columns.`
+  const paths = Object.keys(data.columns[view.column].paths), isLearned = paths.length > 0;
+  const reason = data.learning.reason || (!isLearned ? `Knots were learned for the ${data.learning.columns} most important columns.`
     : `Knots were learned for degree ${data.learning.degree}, in this column for ${learnedSizes(paths)}.`);
   $("learn-note").textContent = path_ === null ? reason : "Knots of the torch layer on these rows, from equal distances, at the best coefficients of every step.";
   if (path_ === null) { $("frame-value").textContent = ""; return; }
@@ -249,13 +251,13 @@ function chooseColumn(index) {
   say(`${data.columns[index].name}: held-out ${SCORES.main} ${fixed(fit.score.main, 3)}`);
 }
 
-/* Change the family, placement, size or degree of the column. Own knots stay where they are under a new family or
-   degree; a size or a placement moves them. */
+/* Change the family, placement, size or degree of the column. The reader's own knots keep their places under a new
+   family or degree; a new size or placement moves them. */
 function change(part) {
   beginChange();
   const old = encoding(), each = { ...old, ...part };
-  const keepsOwn = old.placement === "custom" && !("placement" in part) && !("size" in part);
-  if (!keepsOwn) {
+  const keepsKnots = old.placement === "custom" && !("placement" in part) && !("size" in part);
+  if (!keepsKnots) {
     delete each.knots;
     if (!data.sizes.includes(each.size)) each.size = data.sizes.reduce((a, b) => (Math.abs(b - each.size) < Math.abs(a - each.size) ? b : a));
     if (each.placement === "custom" || (each.placement === "learned" && !pathOf(view.column, each))) each.placement = old.origin in columnOf(view.column).knots ? old.origin : "quantile";
@@ -263,7 +265,7 @@ function change(part) {
     if (each.placement !== "learned") delete each.frame;
   }
   view.encodings[view.column] = each;
-  if (keepsOwn) each.size = numerics.basisSize(each.family, each.knots.length, each.degree);
+  if (keepsKnots) each.size = numerics.basisSize(each.family, each.knots.length, each.degree);
   moveTo(knotsOf(view.column, each));
   say(`${labelOf(each)}`);
 }
@@ -294,8 +296,8 @@ function animate(milliseconds, keep, draw) {
   keep(requestAnimationFrame(step));
 }
 
-/* Knots become the reader's own; their former placement is where a new size begins. */
-function own(next) {
+/* Knots become the reader's own; their former placement returns with a new size. */
+function setKnots(next) {
   stopMoving();
   const old = encoding();
   knots = next;
@@ -311,7 +313,7 @@ function placeKnot(k, position) {
   const next = knots.slice();
   next[k] = fromPosition(column, Math.min(Math.max(position, left + gap), right - gap));
   const inOrder = next[k] > (k > 0 ? next[k - 1] : 0) && next[k] < (k + 1 < next.length ? next[k + 1] : 1);
-  if (inOrder) own(next);
+  if (inOrder) setKnots(next);
 }
 
 function addKnot(position) {
@@ -320,7 +322,7 @@ function addKnot(position) {
   const near = knots.some((knot) => Math.abs(toPosition(column, knot) - position) < 2e-3);
   if (near) return;
   beginChange();
-  own(numerics.cleanKnots([...knots, u]));
+  setKnots(numerics.cleanKnots([...knots, u]));
   update();
   say(`Knot added at ${written(toValue(column, u))}; held-out ${SCORES.main} ${fixed(fit.score.main, 3)}`);
   shapes.handles.children[knots.indexOf(u)]?.focus();
@@ -336,7 +338,7 @@ function addToWidestGap() {
 
 function removeKnot(k) {
   beginChange();
-  own(knots.filter((_, i) => i !== k));
+  setKnots(knots.filter((_, i) => i !== k));
   update();
   say(`Knot removed; ${knots.length} left; held-out ${SCORES.main} ${fixed(fit.score.main, 3)}`);
   const rest = shapes.handles.children;

@@ -23,9 +23,9 @@ const SCORES = isClass ? { main: "AUC", other: "Log loss" } : { main: "R²", oth
 const otherScore = (score) => (isClass ? fixed(score.other, 4) : written(score.other * data.target.scale));
 const targetText = () => (isClass ? `share of ${data.targetName} = ${data.classes[view.positive]}` : data.targetName);
 
-function ticks(low, high, wanted) {
+function ticks(low, high, nTicks) {
   if (!(high > low) || !Number.isFinite(high - low)) return [low];
-  const raw = (high - low) / wanted, power = 10 ** Math.floor(Math.log10(raw));
+  const raw = (high - low) / nTicks, power = 10 ** Math.floor(Math.log10(raw));
   const step = [1, 2, 5, 10].map((m) => m * power).find((each) => each >= raw * 0.999);
   const out = [];
   for (let i = Math.ceil(low / step - 1e-9); i * step <= high + 1e-9 * step && out.length < 20; i++) out.push(i * step);
@@ -98,9 +98,9 @@ const px = (column, u) => box.left + toPosition(column, u) * inner();
 const n1 = (x) => Math.round(x * 10) / 10;
 
 /* Draw numbers and lines of a vertical axis, and return the function from values to pixels. */
-function verticalAxis(panel, low, high, wanted, text) {
+function verticalAxis(panel, low, high, nTicks, text) {
   const y = (value) => panel.bottom - ((value - low) / (high - low)) * panel.height;
-  const at = ticks(low, high, wanted);
+  const at = ticks(low, high, nTicks);
   panel.grid.setAttribute("d", at.map((value) => `M${box.left} ${n1(y(value))}H${box.width - box.right}`).join(""));
   writeLabels(panel.labels, at.map((value) => ({ x: box.left - 7, y: n1(y(value)) + 4, text: text(value), anchor: "end" })));
   return y;
@@ -290,11 +290,11 @@ function drawResiduals(column) {
 
 function drawAxis(column) {
   const bottom = panels.residuals.bottom, [low, high] = column.domain, labels = [];
-  const wanted = box.narrow ? 4 : 8;
+  const nTicks = box.narrow ? 4 : 8;
   if (view.ranks || !Number.isFinite(high - low)) {
-    for (let i = 0; i <= wanted; i++) labels.push({ u: fromPosition(column, i / wanted), text: written(toValue(column, fromPosition(column, i / wanted)), column.whole) });
+    for (let i = 0; i <= nTicks; i++) labels.push({ u: fromPosition(column, i / nTicks), text: written(toValue(column, fromPosition(column, i / nTicks)), column.whole) });
   } else {
-    for (const value of ticks(low, high, wanted)) {
+    for (const value of ticks(low, high, nTicks)) {
       if (!column.whole || Number.isInteger(Number(value.toPrecision(12))) || high - low < 1) labels.push({ u: (value - low) / (high - low), text: axisNumber(value) });
     }
   }

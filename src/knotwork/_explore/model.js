@@ -141,7 +141,7 @@ function frameKnots(index, each, frame) {
   return numerics.cleanKnots(out);
 }
 
-/* Whether an encoding, for one read from the address, exists in this page. */
+/* Whether an encoding, such as one read from the address, exists in this page. */
 function isPossible(index, each) {
   if (!data.columns[index] || !familyOf(each) || !data.degrees.includes(each.degree)) return false;
   if (each.placement === "custom") return Array.isArray(each.knots) && each.knots.length < 60;
@@ -160,7 +160,7 @@ function writeHash() {
   try {
     history.replaceState(null, "", shownHash);
   } catch {
-    // A frame of a notebook has no address of its own: the state lives in the page alone.
+    // A frame of a notebook has no address: the state lives in the page alone.
   }
 }
 
@@ -235,7 +235,7 @@ function residualsByGroup(predictions, { n, sum, squares }) {
            squares: squares.map((value, g) => value - 2 * predictions[g] * sum[g] + n[g] * predictions[g] ** 2) };
 }
 
-/* The additive model keeps what it has learned: after a drag it needs few sweeps. */
+/* The additive model keeps its terms: after a drag it needs few sweeps. */
 function additiveModel() {
   const key = `${view.ridge}/${view.positive}`;
   if (!additive || additive.key !== key) {
@@ -244,7 +244,7 @@ function additiveModel() {
                  encodings: [], stdDone: false, done: false };
     data.columns.forEach((_, index) => {
       const column = columnOf(index);
-      additive.std.setBlock(index, column.codes, column.nGroups, scaled(column), 1);
+      additive.std.setTerm(index, column.codes, column.nGroups, scaled(column), 1);
     });
   }
   data.columns.forEach((_, index) => {
@@ -253,7 +253,7 @@ function additiveModel() {
     if (additive.encodings[index] === now) return;
     additive.encodings[index] = now;
     const column = columnOf(index), { rows, size } = encoded(column, each, its);
-    additive.spline.setBlock(index, column.codes, column.nGroups, rows, size);
+    additive.spline.setTerm(index, column.codes, column.nGroups, rows, size);
     additive.done = false;
   });
   return additive;
@@ -261,8 +261,8 @@ function additiveModel() {
 
 function heldOutEta(model) {
   const eta = new Float64Array(nRows - nTraining).fill(model.intercept);
-  model.blocks.forEach((block) => {
-    for (let i = nTraining; i < nRows; i++) eta[i - nTraining] += block.values[block.codes[i]];
+  model.terms.forEach((term) => {
+    for (let i = nTraining; i < nRows; i++) eta[i - nTraining] += term.values[term.codes[i]];
   });
   return eta;
 }
@@ -274,20 +274,20 @@ function rowScore(eta) {
 }
 
 function fitAll() {
-  const column = columnOf(view.column), both = additiveModel(), model = both.spline, block = () => model.blocks[view.column];
+  const column = columnOf(view.column), both = additiveModel(), model = both.spline;
   if (!both.stdDone) both.stdDone = both.std.run(200);
   if (!both.done) both.done = model.run(moving || held ? 6 : 30);
-  if (!both.done) requestUpdate();  // the next frame goes on
-  const y = target(), { codes, values, rows, size, means, coefficients } = block(), eta = heldOutEta(model);
+  if (!both.done) requestUpdate();  // the next frame resumes
+  const y = target(), { codes, values, rows, size, means, coefficients } = model.terms[view.column], eta = heldOutEta(model);
   const residuals = { n: new Float64Array(column.nGroups), sum: new Float64Array(column.nGroups), squares: new Float64Array(column.nGroups) };
   for (let i = nTraining; i < nRows; i++) {
     const residual = y[i] - response(eta[i - nTraining]), g = codes[i];
     residuals.n[g]++; residuals.sum[g] += residual; residuals.squares[g] += residual * residual;
   }
-  const freedom = 1 + model.blocks.reduce((sum, each) => sum + each.size, 0);
-  const own = { intercept: model.intercept - numerics.dot(means, coefficients), coefficients };
+  const freedom = 1 + model.terms.reduce((sum, each) => sum + each.size, 0);
+  const shown = { intercept: model.intercept - numerics.dot(means, coefficients), coefficients };
   both.stdScore = both.stdDone && both.stdScore ? both.stdScore : rowScore(heldOutEta(both.std));
-  return { column, model: own, size, predictions: predictRows(own, rows, size), groups: groupsOf(column),
+  return { column, model: shown, size, predictions: predictRows(shown, rows, size), groups: groupsOf(column),
            freedom, score: rowScore(eta), std: both.stdScore, dots: partialDots(column, model, values), residuals };
 }
 
@@ -297,8 +297,8 @@ function partialDots(column, model, values) {
   const [n, sum, squares, slope] = [0, 0, 0, 0].map(() => new Float64Array(column.nGroups));
   for (let i = 0; i < nTraining; i++) {
     const g = column.codes[i], residual = model.residual(i), p = response(model.eta[i]);
-    const own = isClass ? residual : model.intercept + values[g] + residual;
-    n[g]++; sum[g] += own; squares[g] += own * own; slope[g] += p * (1 - p);
+    const left = isClass ? residual : model.intercept + values[g] + residual;
+    n[g]++; sum[g] += left; squares[g] += left * left; slope[g] += p * (1 - p);
   }
   if (!isClass) return { n, sum, squares };
   for (let g = 0; g < column.nGroups; g++) {

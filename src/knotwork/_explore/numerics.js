@@ -19,7 +19,7 @@ const numerics = (() => {
     return nKnots + 1 + (FAMILIES[family].hasDegree ? degree : 0);
   }
 
-  /* The rows of all functions at many points of [0, 1], one behind the other; heights as in the encoders. */
+  /* The rows of all functions at many points of [0, 1], one after the other; heights as in the encoders. */
   function design(family, points, knots, degree) {
     const size = basisSize(family, knots.length, degree);
     const rows = new Float64Array(points.length * size), breaks = [0, ...knots, 1], row = FAMILIES[family].row;
@@ -288,8 +288,8 @@ const numerics = (() => {
 
   /* ---- The additive model ------------------------------------------------------------------------------------ */
 
-  /* A ridge or logistic fit of the sum of one function for each column, by blocks: each column in turn is fitted to what
-     the others leave. Every step lowers the penalised loss, which is convex, so the sweeps end at the joint fit. For
+  /* A ridge or logistic fit of the sum of one function for each column, its term: each in turn is fitted to what the
+     others leave. Every step lowers the penalised loss, which is convex, so the sweeps end at the joint fit. For
      classes the curvature p (1 - p) is replaced by its bound 1/4, so that factors are computed once. */
   class Additive {
     constructor(y, isClass, penalty) {
@@ -298,35 +298,35 @@ const numerics = (() => {
       const mean = weightedMean(y, new Float64Array(y.length).fill(1));
       this.intercept = isClass ? logit(mean) : mean;
       this.eta = new Float64Array(y.length).fill(this.intercept);
-      this.blocks = [];
+      this.terms = [];
       this.change = Infinity;
       this.next = 0;
     }
 
-    /* Set the encoding of a column: codes of its training rows, and a row of `size` numbers for each group. A block that
-       was fitted before begins with its former values, so that a small change of knots needs few sweeps. */
-    setBlock(index, codes, nGroups, rows, size) {
+    /* Set the encoding of a column: codes of its training rows, and a row of `size` numbers for each group. A term that
+       was fitted before starts from its former values, so that a small change of knots needs few sweeps. */
+    setTerm(index, codes, nGroups, rows, size) {
       const counts = new Float64Array(nGroups);
       for (let i = 0; i < this.y.length; i++) counts[codes[i]]++;
       const { means, a } = normalEquations(rows, size, counts, this.penalty / this.curvature);
-      const old = this.blocks[index], values = new Float64Array(nGroups), coefficients = new Float64Array(size);
+      const old = this.terms[index], values = new Float64Array(nGroups), coefficients = new Float64Array(size);
       if (old && old.size === size) coefficients.set(old.coefficients);
-      const block = { codes, counts, rows, size, means, factor: cholesky(a, size), coefficients, values, sums: new Float64Array(nGroups) };
-      evaluate(block);
+      const term = { codes, counts, rows, size, means, factor: cholesky(a, size), coefficients, values, sums: new Float64Array(nGroups) };
+      evaluate(term);
       for (let i = 0; i < this.y.length; i++) this.eta[i] += values[codes[i]] - (old ? old.values[old.codes[i]] : 0);
-      this.blocks[index] = block;
-      this.next = this.blocks.length > 1 ? index % this.blocks.length : 0;  // the column that changed comes first
+      this.terms[index] = term;
+      this.next = this.terms.length > 1 ? index % this.terms.length : 0;  // the column that changed comes first
       this.change = Infinity;
     }
 
     /* Sweep over all columns until nothing changes or the time is over; returns whether it has converged. The next call
-       goes on with the column at which this one stops. */
+       resumes at the column where this one stops. */
     run(milliseconds, tolerance = 1e-5) {
       const end = performance.now() + milliseconds;
       do {
         if (this.next === 0) { this.change = 0; this.centre(); }
-        this.update(this.blocks[this.next]);
-        this.next = (this.next + 1) % this.blocks.length;
+        this.update(this.terms[this.next]);
+        this.next = (this.next + 1) % this.terms.length;
         if (this.next === 0 && this.change < tolerance) return true;
       } while (performance.now() < end);
       return false;
@@ -346,8 +346,8 @@ const numerics = (() => {
       this.change = Math.max(this.change, Math.abs(step));
     }
 
-    update(block) {
-      const { codes, rows, size, means, factor, coefficients, sums } = block, before = block.values.slice();
+    update(term) {
+      const { codes, rows, size, means, factor, coefficients, sums } = term, before = term.values.slice();
       sums.fill(0);
       for (let i = 0; i < this.y.length; i++) sums[codes[i]] += this.residual(i);
       const step = new Float64Array(size);
@@ -357,18 +357,18 @@ const numerics = (() => {
       for (let j = 0; j < size; j++) step[j] = (step[j] - this.penalty * coefficients[j]) / this.curvature;
       solve(factor, size, step);
       for (let j = 0; j < size; j++) coefficients[j] += step[j];
-      evaluate(block);
+      evaluate(term);
       for (let g = 0; g < before.length; g++) {
-        before[g] = block.values[g] - before[g];
-        if (block.counts[g] > 0) this.change = Math.max(this.change, Math.abs(before[g]));
+        before[g] = term.values[g] - before[g];
+        if (term.counts[g] > 0) this.change = Math.max(this.change, Math.abs(before[g]));
       }
       for (let i = 0; i < this.y.length; i++) this.eta[i] += before[codes[i]];
     }
   }
 
-  /* The function of a block at each group, centred over the training rows, which makes the intercept the mean. */
-  function evaluate(block) {
-    const { rows, size, means, coefficients, values } = block, centre = dot(means, coefficients);
+  /* The function of a term at each group, centred over the training rows, which makes the intercept the mean. */
+  function evaluate(term) {
+    const { rows, size, means, coefficients, values } = term, centre = dot(means, coefficients);
     for (let g = 0; g < values.length; g++) values[g] = linear(rows, g * size, size, -centre, coefficients);
   }
 
