@@ -102,7 +102,7 @@ def test_a_sorted_table_has_the_knots_of_all_rows():
 
 @pytest.mark.parametrize("task", ["regression", "classification"])
 def test_difficult_columns_are_prepared(task, monkeypatch):
-    monkeypatch.setattr(_prepare, "LEARNING_SECONDS", 0.05)
+    monkeypatch.setattr(_prepare, "PAGE", _prepare.PageRule(learning_seconds=0.05))
     X, y = difficult_table()
     page = prepare(X, y if task == "regression" else (y > 0).map({True: "yes", False: "no"}))
     assert {column["name"] for column in page["columns"]} == set(X) - {"empty"}
