@@ -57,7 +57,7 @@ def shorten(patch):
     """Compare networks of three epochs, save small ensembles, and show two features on pages."""
     patch.setattr(run, "feature_effects", partial(run.feature_effects, most=2))
     for module in (budget, rounds):
-        patch.setattr(module, "SCHEDULES", replace(budget.SCHEDULES, most_epochs=3))
+        patch.setattr(module, "SCHEDULED", replace(budget.SCHEDULED, most_epochs=3))
     patch.setattr(run, "TrainingConfig", partial(run.TrainingConfig, max_epochs=3))
     kinds = [plans.Kind(encoding, MLPConfig(widths=(32,)), 8, plans.COSINE) for encoding in ("PLE-Q@6", "PBLD@16")]
     patch.setitem(plans.ON_CPU, "balanced", tuple(kinds))

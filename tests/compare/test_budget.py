@@ -2,7 +2,7 @@
 
 import pytest
 
-from knotwork.compare._budget import SCHEDULES, Speed, make_schedule, refit_rows, unlimited_schedule
+from knotwork.compare._budget import SCHEDULED, Speed, make_schedule, refit_rows, unlimited_schedule
 from knotwork.compare._inputs import make_candidates
 from knotwork.encoders import Encoding
 
@@ -48,7 +48,7 @@ def test_rows_of_a_large_table_are_reduced_first():
     chosen = schedule(1_000_000, 3_600.0)
     assert 10_000 <= chosen.n_rows < 1_000_000
     assert (chosen.folds, chosen.candidates) == (5, tuple(CANDIDATES))
-    assert chosen.max_epochs >= SCHEDULES.good_epochs
+    assert chosen.max_epochs >= SCHEDULED.good_epochs
 
 
 def test_then_candidates_then_folds_then_epochs():
@@ -59,7 +59,7 @@ def test_then_candidates_then_folds_then_epochs():
     assert len(seen[-1].candidates) == 6
     assert (seen[0].folds, seen[-1].folds) == (5, 3)
     assert seen[0].n_rows > seen[1].n_rows > seen[-1].n_rows
-    assert seen[-1].max_epochs < SCHEDULES.good_epochs <= seen[0].max_epochs
+    assert seen[-1].max_epochs < SCHEDULED.good_epochs <= seen[0].max_epochs
 
 
 def test_options_of_the_user_are_kept():
@@ -72,7 +72,7 @@ def test_a_plan_that_exceeds_the_budget_is_marked():
     settings = {"n_rows": 1_000_000, "folds": None, "budget": 2.0, "left": 2.0, "n_columns": 1_500}
     chosen = make_schedule(speed().scaled(1_000.0), CANDIDATES, COUNTS, **settings)
     assert not chosen.fits
-    assert chosen.max_epochs == SCHEDULES.fewest_epochs
+    assert chosen.max_epochs == SCHEDULED.fewest_epochs
     assert chosen.n_rows == 500
     assert chosen.column_share == 0.02
     text = " ".join(chosen.describe(CANDIDATES, n_rows=1_000_000, backbone="mlp"))

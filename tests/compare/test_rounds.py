@@ -20,7 +20,7 @@ SCHEDULE = ComparisonSchedule((STD, BINS), 2, 120, 2, seconds=60.0, costs={6: 1.
 
 @pytest.fixture
 def rounds(tmp_path, monkeypatch):
-    monkeypatch.setattr(rounds_of, "SCHEDULES", replace(rounds_of.SCHEDULES, most_epochs=2))
+    monkeypatch.setattr(rounds_of, "SCHEDULED", replace(rounds_of.SCHEDULED, most_epochs=2))
     monkeypatch.setattr(rounds_of, "score_baselines", lambda *args, **kw: ([], []))
     source, notes = read_source(write_flats(tmp_path), "rent"), []
     made = Rounds(source, CompareOptions(), [STD, BINS, SPLINE], "cpu", None, notes.append, time.perf_counter() + 600)

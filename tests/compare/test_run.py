@@ -235,8 +235,8 @@ def test_a_plan_is_reported_before_training(tmp_path, figureless, monkeypatch):
         return Speed(steps, dict.fromkeys(candidates, 1e-6), dict.fromkeys((7, 15), 0.0))
 
     monkeypatch.setattr(run, "measure_speed", measured)
-    rule = replace(budget.SCHEDULES, good_rows=300, small_rows=200, good_epochs=3, fewest_epochs=1)
-    monkeypatch.setattr(budget, "SCHEDULES", rule)
+    rule = replace(budget.SCHEDULED, good_rows=300, small_rows=200, good_epochs=3, fewest_epochs=1)
+    monkeypatch.setattr(budget, "SCHEDULED", rule)
     monkeypatch.setattr(rounds_of, "EXTENSIONS", replace(NO_EXTENSION, safe=0.0))
     path = write_flats(tmp_path, n=2_000)
     options = CompareOptions(time_budget=2_000.0, drop=("listing", "built"))

@@ -119,7 +119,7 @@ def test_difficult_columns_are_prepared(task, monkeypatch):
 
 
 def test_many_columns_leave_the_least_important_out(monkeypatch):
-    monkeypatch.setattr(_prepare, "LEARNING_SECONDS", 0.0)
+    monkeypatch.setattr(_prepare, "PAGE", _prepare.PageRule(learning_seconds=0.0))
     random = np.random.default_rng(0)
     X = random.normal(size=(300, 500))
     y = X[:, 77] + 0.1 * random.normal(size=300)

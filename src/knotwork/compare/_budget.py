@@ -66,7 +66,7 @@ class ScheduleRule:
     baseline_share: float = 0.15
 
 
-SCHEDULES = ScheduleRule()
+SCHEDULED = ScheduleRule()
 
 
 @dataclass(frozen=True)
@@ -293,7 +293,7 @@ def _listed(candidates: Sequence[Encoding]) -> str:
 def unlimited_schedule(candidates: Sequence[Encoding], *, folds: int | None, n_rows: int) -> ComparisonSchedule:
     """Return the schedule without a budget: all candidates on all rows, until early stopping."""
     costs = {size: float(len(group)) for size, group in groups_of(candidates).items()}
-    return ComparisonSchedule(tuple(candidates), folds or SCHEDULES.folds, n_rows, SCHEDULES.most_epochs, costs=costs)
+    return ComparisonSchedule(tuple(candidates), folds or SCHEDULED.folds, n_rows, SCHEDULED.most_epochs, costs=costs)
 
 
 def report_seconds(budget: float, availability: float = 1.0) -> float:
@@ -325,7 +325,7 @@ def make_schedule(
     the slowest candidate. The program has the part `availability` of a processor, by which the time of the report is
     planned. A table of many columns is compared with fewer.
     """
-    rule = SCHEDULES
+    rule = SCHEDULED
     report = report_seconds(budget, availability)
     usable = max((1 - rule.margin) * left - report, 0.1)
     most, least = folds or rule.folds, folds or rule.fewest_folds
@@ -392,7 +392,7 @@ def _most_rows(
 def _slowest(speed: Speed, candidates: Sequence[Encoding], n_rows: int) -> float:
     """Return the seconds of the slowest candidate, trained alone on all rows."""
     return max(
-        SCHEDULES.good_epochs * COSTS.scoring * COSTS.alone * speed.epoch(size, n_rows)
+        SCHEDULED.good_epochs * COSTS.scoring * COSTS.alone * speed.epoch(size, n_rows)
         + n_rows * max(speed.prepare[candidate] for candidate in group)
         for size, group in groups_of(candidates).items()
     )
@@ -405,4 +405,4 @@ def refit_rows(n_rows: int, *, prepare: float, epoch: float, seconds: float, epo
     ensemble of an effort, three networks in a stack, takes about as long as these epochs of a network alone.
     """
     per_row = prepare + epochs * COSTS.scoring * COSTS.alone * epoch
-    return max(min(n_rows, int(seconds / max(per_row, 1e-12))), min(n_rows, SCHEDULES.fewest_rows))
+    return max(min(n_rows, int(seconds / max(per_row, 1e-12))), min(n_rows, SCHEDULED.fewest_rows))

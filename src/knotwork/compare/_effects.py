@@ -36,7 +36,7 @@ MODEL_KNOTS = "this model"
 
 
 @dataclass(frozen=True)
-class EffectRule:
+class DrawingRule:
     """How much of a feature is drawn: what a figure of the width of a phone has room for, and costs seconds at most.
 
     Parameters
@@ -57,7 +57,7 @@ class EffectRule:
     lines: int = 30
 
 
-EFFECTS = EffectRule()
+DRAWN = DrawingRule()
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ def feature_effects(
     for n_done, place in enumerate(order[:most]):
         if n_done and time.perf_counter() > deadline:
             return
-        entries = features.entries(place, EFFECTS.points)
+        entries = features.entries(place, DRAWN.points)
         if not len(entries):  # all values are missing in these rows
             continue
         effect, pair = column_effect(model, features.averaged, place, entries), None
@@ -186,7 +186,7 @@ class _Features:
     """The rows by which the features of a model are drawn."""
 
     def __init__(self, model: FittedModel, source: Source, size: int) -> None:
-        rows = source.places(EFFECTS.rows, seed=1)
+        rows = source.places(DRAWN.rows, seed=1)
         self.model, self.source, self.size = model, source, size
         self.table, self.target = source.read.table.take(rows), source.target[rows]
         self.averaged, self.columns, self.knots = averaged_rows(self.table), model.columns, model.knots
@@ -204,7 +204,7 @@ class _Features:
         if _is_axis(self.columns[place]):
             low, high = _ends(values[~np.isnan(values[:, 0]), 0])
             return entries[(entries[:, 0] >= low) & (entries[:, 0] <= high)]
-        entries = entries[entries[:, 0] > 0][: min(n_points, EFFECTS.categories)]
+        entries = entries[entries[:, 0] > 0][: min(n_points, DRAWN.categories)]
         frequent = self.shown_values(place, entries).tolist()
         ordered = ordered_categories(self.source.features.iloc[:, place], frequent).tolist()
         return entries[[frequent.index(label) for label in ordered]]
@@ -237,7 +237,7 @@ class _Features:
             float(self.model.importances[place]),
             shown,
             {self.labels[output]: effect.mean[:, output] for output in outputs},
-            effect.lines[: EFFECTS.lines, :, outputs[0]] if len(outputs) == 1 else np.empty((0, len(shown))),
+            effect.lines[: DRAWN.lines, :, outputs[0]] if len(outputs) == 1 else np.empty((0, len(shown))),
             counts,
             None if edges is None else _in_units(column, edges),
             {name: _in_units(column, each) for name, each in knots.items()},
@@ -249,7 +249,7 @@ class _Features:
         """Return the outputs that are drawn: of two classes the second, of more those with the largest means."""
         if len(self.labels) <= 2:
             return [len(self.labels) - 1]
-        largest: list[int] = np.sort(np.argsort(-effect.mean.mean(axis=0))[: EFFECTS.classes]).tolist()
+        largest: list[int] = np.sort(np.argsort(-effect.mean.mean(axis=0))[: DRAWN.classes]).tolist()
         return largest
 
     def strongest_pair(self, place: int, effect: FeatureEffect, others: Sequence[int]) -> FeaturePair | None:
@@ -302,10 +302,10 @@ def _histogram(present: Floats, grid: Floats) -> tuple[npt.NDArray[np.int64], Fl
     inside = np.sort(present[(present >= low) & (present <= high)])
     if np.isin(inside, grid).all():
         return np.searchsorted(inside, grid, "right") - np.searchsorted(inside, grid, "left"), None
-    bins: int | Floats = EFFECTS.bins
+    bins: int | Floats = DRAWN.bins
     if (inside == np.round(inside)).all():
         # Bins of whole numbers have the same number of values each; others would show waves that are not in the data.
-        width = np.ceil((high - low + 1) / EFFECTS.bins)
+        width = np.ceil((high - low + 1) / DRAWN.bins)
         bins = np.arange(low - 0.5, high + width, width)
     counts, edges = np.histogram(inside, bins=bins, range=(low, high))
     return counts.astype(np.int64), edges

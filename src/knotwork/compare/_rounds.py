@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from knotwork._preparation.columns import Role
 from knotwork._preparation.members import PreparedTable
 from knotwork.compare._baselines import score_baselines
-from knotwork.compare._budget import SCHEDULES, ComparisonSchedule
+from knotwork.compare._budget import SCHEDULED, ComparisonSchedule
 from knotwork.compare._inputs import CompareOptions, Source
 from knotwork.compare._scoring import (
     Progress,
@@ -124,7 +124,7 @@ class Rounds:
         """Return the folds of a random seed, the scores of baselines on them, and sentences on these."""
         began = time.perf_counter()
         prepared = fold_table(self.compared, folds=self.schedule.folds, seed=seed)
-        return prepared, *score_baselines(prepared, deadline=began + SCHEDULES.baseline_share * (self.deadline - began))
+        return prepared, *score_baselines(prepared, deadline=began + SCHEDULED.baseline_share * (self.deadline - began))
 
     def _train(
         self,
@@ -151,7 +151,7 @@ class Rounds:
             return self._again(replace(schedule, column_share=min(possible * schedule.column_share, 1.0)))
         skipped = [candidate for candidate in self.candidates if candidate not in schedule.candidates]
         factor = min(possible, self.source.n_rows / schedule.n_rows)
-        if factor >= EXTENSIONS.worth and (schedule.n_rows < SCHEDULES.good_rows or not skipped):
+        if factor >= EXTENSIONS.worth and (schedule.n_rows < SCHEDULED.good_rows or not skipped):
             return self._again(replace(schedule, n_rows=min(round(factor * schedule.n_rows), self.source.n_rows)))
         affordable = skipped[: int(possible * len(schedule.candidates))]
         if affordable:
@@ -165,7 +165,7 @@ class Rounds:
         self.note(f"Time is left, so the comparison is made again with {schedule.n_rows:,} rows{columns}.")
         kept = self.schedule, self.compared, self.repetitions, self.baselines, self.networks
         try:
-            self._compare(replace(schedule, max_epochs=SCHEDULES.most_epochs, fits=True))
+            self._compare(replace(schedule, max_epochs=SCHEDULED.most_epochs, fits=True))
         finally:  # after Ctrl-C, too
             has_fewer = sum(row.is_finite for row in self.networks) < sum(row.is_finite for row in kept[-1])
             if has_fewer:
