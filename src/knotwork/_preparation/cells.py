@@ -162,7 +162,7 @@ def _nothing(n_rows: int) -> Cells:
 
 
 def _positions(missing: npt.NDArray[np.bool_]) -> IntArray:
-    """Return for each row its position among those that are not missing, -1 where it is."""
+    """Return for each row its position among the rows with a value, -1 where the value is missing."""
     return np.where(missing, -1, np.cumsum(~missing) - 1).astype(np.int64, copy=False)
 
 
@@ -209,8 +209,8 @@ def _from_moments(column: Any, zone: str | None) -> Cells:
     """Read a column of dates or durations; dates with a time zone become the local time of `zone`."""
     if column.dtype == nw.Duration:
         return _from_numpy_moments(column.to_numpy(), "duration", None)
-    given = _zone_of(column)
-    zone = None if given is None else zone or (given if is_zone(given) else UTC)
+    column_zone = _zone_of(column)
+    zone = None if column_zone is None else zone or (column_zone if is_zone(column_zone) else UTC)
     if zone is not None and column.implementation.is_pandas_like():
         column = nw.from_native(column.to_native().dt.tz_convert(zone).dt.tz_localize(None), series_only=True)
     elif zone is not None:
@@ -378,7 +378,7 @@ def _number(value: Any) -> int | float:
 
 
 def _rounded(value: Any) -> int | float:
-    """Return a number as a category: those that differ by rounding are one."""
+    """Return a number as a category: numbers that differ by rounding are one category."""
     if isinstance(value, float) and isfinite(value) and not value.is_integer():
         return _number(float(f"{value:.{DIGITS}g}"))
     return _number(value)

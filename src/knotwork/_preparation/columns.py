@@ -44,7 +44,7 @@ LARGEST_FLOAT = np.finfo(np.float64).max
 
 
 class Span(NamedTuple):
-    """Where a column stands in a `CodedTable`: the name of the field, and its places there."""
+    """Where a column stands in a `CodedTable`: the name of the field, and its places in it."""
 
     field: str
     places: slice
@@ -172,8 +172,8 @@ class Columns(tuple[TableColumn, ...]):
         dates : {"features", "error"}, default="features"
             Whether dates and times become numbers, or dates, times and durations are refused, also if they are text.
         whole : Whole, optional
-            What is known of the whole table, if X is a random part of it, with the rows in their order. The values that
-            are returned then have the codes of the categories in X only.
+            The whole table's number of rows and labels, if X is a random part of it, with the rows in their order. The
+            values that are returned then have the codes of the categories in X only.
 
         Returns
         -------
@@ -183,10 +183,10 @@ class Columns(tuple[TableColumn, ...]):
         check_choice(dates, "dates", DATES)
         names, columns = open_columns(X)
         chosen = _check_chosen(categorical, names, len(columns))
-        given = list(enumerate(names or [None] * len(columns)))
+        named = list(enumerate(names or [None] * len(columns)))
         learned = [
             learn_column(columns[place], name, column_label(name, place), is_chosen=place in chosen, dates=dates)
-            for place, name in given
+            for place, name in named
         ]
         if whole is not None:
             learned = [each.with_labels(whole.labels.get(place, ())) for place, each in enumerate(learned)]
@@ -401,14 +401,14 @@ class Columns(tuple[TableColumn, ...]):
     def _order(self, names: tuple[str, ...]) -> list[int | None]:
         """Return where each column stands among these; missing or extra columns are an error."""
         place = {name: index for index, name in enumerate(names)}
-        lacking = [column.name for column in self if column.name not in place and column.role != Role.IGNORED]
+        absent = [column.name for column in self if column.name not in place and column.role != Role.IGNORED]
         extra = sorted(set(names) - set(self.names or ()))
         parts = []
         if extra:
             parts.append(f"Feature names unseen at fit time: {listed(extra)}. Drop them, or fit again with them.")
-        if lacking:
+        if absent:
             parts.append(
-                f"Feature names seen at fit time, yet now missing: {listed(lacking)}. "
+                f"Feature names seen at fit time, yet now missing: {listed(absent)}. "
                 "Add them, all missing if they are not known, or fit again without them."
             )
         if parts:
@@ -474,7 +474,7 @@ def open_columns(X: Any) -> tuple[Names, list[Any]]:
 
 
 def _as_array(X: Any) -> npt.NDArray[Any]:
-    """Return a table that is no frame as an array of two dimensions, each value with its own type."""
+    """Return a table that is not a frame as an array of two dimensions, each value with its own type."""
     refuse_sparse(X)
     if isinstance(X, np.ma.MaskedArray):
         X = np.where(np.ma.getmaskarray(X), np.array(None), np.asarray(X, dtype=object))
@@ -496,12 +496,12 @@ def _check_chosen(categorical: Any, names: Names, n_columns: int) -> set[int]:
     """Return the positions of the columns that the user lists."""
     if categorical is None:
         return set()
-    known: list[str] | list[int] = list(range(n_columns)) if names is None else list(names)
+    labels: list[str] | list[int] = list(range(n_columns)) if names is None else list(names)
     what = "names of columns" if names is not None else "positions of columns, which have no names"
     if isinstance(categorical, str) or not isinstance(categorical, Iterable):
         raise type_error("categorical", f"be a list of {what}", categorical)
-    given = list(categorical)
-    for each in given:
-        if isinstance(each, bool | np.bool_) or each not in known:
-            raise argument_error("categorical", f"be a list of {what}", each, f"Known are: {listed(known, most=40)}.")
-    return {known.index(each) for each in given}
+    chosen = list(categorical)
+    for each in chosen:
+        if isinstance(each, bool | np.bool_) or each not in labels:
+            raise argument_error("categorical", f"be a list of {what}", each, f"Known are: {listed(labels, most=40)}.")
+    return {labels.index(each) for each in chosen}

@@ -85,7 +85,7 @@ CURRENCIES = (
     r"(?:US\$|R\$|C\$|A\$|[$€£¥₹₽₩₺₪฿¢]|USD|EUR|GBP|JPY|CHF|CAD|AUD|CNY|INR|SEK|NOK|DKK|PLN|CZK|BRL|MXN|RUB|ZAR|kr\.?)"
 )
 MEASURE = r"(?:[A-Za-z\u00b5\u00b0][A-Za-z\u00b0\u00b2\u00b3/.]{0,9})"
-"""A unit of measure behind a number, such as kg or km/h."""
+"""A unit of measure after a number, such as kg or km/h."""
 
 SPACES = " \u00a0\u2009\u202f"
 """Spaces that group digits: the ordinary one, and those that do not break a line."""
@@ -107,7 +107,7 @@ AMOUNT = re.compile(
 class NumberFormat:
     """How the numbers of a column are written.
 
-    A minus sign may stand in front of the digits, in front of the currency or behind both, and parentheses mean a
+    A minus sign may stand in front of the digits, in front of the currency or after both, and parentheses mean a
     negative number, as in ``(300)``. The number ``12%`` is 0.12.
 
     Parameters
@@ -228,8 +228,8 @@ class BooleanFormat:
 
     def parse(self, texts: Sequence[Label]) -> Floats:
         """Return 1 for true, 0 for false and NaN for anything else."""
-        known = {self.true: 1.0, self.false: 0.0, "1": 1.0, "0": 0.0}
-        return np.array([known.get(str(text).strip().casefold(), np.nan) for text in texts], dtype=np.float64)
+        meanings = {self.true: 1.0, self.false: 0.0, "1": 1.0, "0": 0.0}
+        return np.array([meanings.get(str(text).strip().casefold(), np.nan) for text in texts], dtype=np.float64)
 
     def describe(self) -> str:
         """Return the words, for a sentence."""

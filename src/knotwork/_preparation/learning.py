@@ -78,7 +78,7 @@ class Notice:
     text : str
         A sentence that begins with the column's label.
     hint : str
-        What to do, as a sentence, if there is something.
+        What to do, as a sentence; empty if nothing needs to be done.
     """
 
     code: NoticeCode
@@ -151,12 +151,12 @@ class TableColumn:
 
     @property
     def warning(self) -> str:
-        """What the user should check, as one text; empty if there is nothing."""
+        """What the user should check, as one text; may be empty."""
         return " ".join(str(notice) for notice in self.notices if notice.is_warning)
 
     @property
     def inferred(self) -> str:
-        """What else was inferred, as one text; empty if there is nothing."""
+        """What else was inferred, as one text; may be empty."""
         return " ".join(str(notice) for notice in self.notices if not notice.is_warning)
 
 
@@ -227,7 +227,7 @@ TIME_NAME = re.compile(r".*(year|month|week|day|hour|minute|second|time|date|ste
 
 @dataclass(frozen=True, eq=False)
 class Whole:
-    """What is known of a whole table of which columns are learned from a random part.
+    """A whole table, if its columns are learned from a random part of it.
 
     Parameters
     ----------
@@ -377,21 +377,21 @@ def read_column(
 ) -> tuple[npt.NDArray[np.float64], Misfits]:
     """Return the numbers of a numerical column or of dates, of shape (n, k), and texts that do not fit the format.
 
-    `meaning` is what the distinct texts mean, if it is known.
+    `meaning` is what the distinct texts mean, if they were parsed before.
     """
     if isinstance(written, DateFormat):
         moments, misfits = _moments(cells, written, label)
         return written.numbers(moments), misfits
     if written is None or cells.kind not in ("text", "mixed"):
         return cells.numbers(label)[:, None], []
-    meaning, misfits = _meaning(cells, written, meaning)
+    meaning, misfits = _parsed(cells, written, meaning)
     return np.append(meaning, np.nan)[cells.where][:, None], misfits
 
 
-def _meaning(cells: Cells, written: Format, known: npt.NDArray[Any] | None) -> tuple[npt.NDArray[Any], Misfits]:
-    """Return what the distinct texts of a column mean, unless it is known, and those that do not fit the format."""
+def _parsed(cells: Cells, written: Format, meaning: npt.NDArray[Any] | None) -> tuple[npt.NDArray[Any], Misfits]:
+    """Return what the distinct texts of a column mean, and texts that do not fit; parsed texts are not parsed again."""
     texts = cells.values.tolist()
-    values = written.parse(texts) if known is None else known
+    values = written.parse(texts) if meaning is None else meaning
     return values, cells.values[misfit_mask(texts, values)].tolist()
 
 
@@ -408,7 +408,7 @@ def _moments(
         raise ColumnTypeError(
             f"{label} held {held} when it was fitted, and now holds {VALUE_KINDS[cells.kind]}. Convert it to {held}."
         )
-    meaning, misfits = _meaning(cells, written, meaning)
+    meaning, misfits = _parsed(cells, written, meaning)
     return np.concatenate([meaning, missing])[cells.where], misfits
 
 
@@ -500,7 +500,7 @@ def is_copy(column: npt.NDArray[Any], target: npt.NDArray[Any]) -> bool:
 
     Of classes, given by integers, any function that is one-to-one is a copy.
     """
-    known = column == column if column.dtype.kind == "f" else column > 0  # noqa: PLR0124 - only NaN differs from itself
+    present = column == column if column.dtype.kind == "f" else column > 0  # noqa: PLR0124 - only NaN differs from itself
     if column.dtype.kind == "i" and target.dtype.kind == "f":
         return False
     step = max(len(target) // JUDGING.n_sampled, 1)
@@ -508,8 +508,8 @@ def is_copy(column: npt.NDArray[Any], target: npt.NDArray[Any]) -> bool:
     return all(
         len(rows) >= JUDGING.fewest_compared // 2 and 2 * len(rows) >= count and related(column[rows], target[rows])
         for rows, count in (
-            (np.flatnonzero(known[::step]) * step, len(target[::step])),
-            (np.flatnonzero(known), len(target)),
+            (np.flatnonzero(present[::step]) * step, len(target[::step])),
+            (np.flatnonzero(present), len(target)),
         )
     )
 

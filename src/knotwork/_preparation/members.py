@@ -210,7 +210,7 @@ class PreparedTable:
     Parameters
     ----------
     table : TrainingTable
-        The table, with an indicator of missing values behind the categories for each indicated column. Where folds know
+        The table, with an indicator of missing values after the categories for each indicated column. Where folds know
         different categories, its rows are repeated, once for every coding.
     splits : tuple of Split
         The folds, as rows of this table.
@@ -248,7 +248,7 @@ class PreparedTable:
             seen = (in_any if split.known is None else in_fold)[indicated]
             codes = table.codes if split.known is None else known_codes(table.codes, split.known)
             codes = add_indicators(np.where(seen, table.numbers[:, indicated], 0.0), codes, range(len(indicated)))
-            place = next((place for place, known in enumerate(codings) if np.array_equal(codes, known)), len(codings))
+            place = next((place for place, coding in enumerate(codings) if np.array_equal(codes, coding)), len(codings))
             if place == len(codings):
                 codings.append(codes)
             start = place * len(codes)
@@ -301,15 +301,15 @@ class PreparedTable:
         ]
 
     def fold_pairs(self, interactions: InteractionConfig | None) -> list[InteractionConfig | None]:
-        """Return the interactions of every fold; pairs to find are found on its training rows, as many in all folds."""
+        """Return the interactions of every fold; its training rows decide the pairs, the same number in all folds."""
         first = self.with_pairs(interactions, self.splits[0])
         if interactions is None or first is None:
             return [None] * len(self.splits)
-        wanted = interactions if isinstance(interactions.pairs, tuple) else replace(interactions, pairs=first.shape[0])
-        return [first, *(self.with_pairs(wanted, split) for split in self.splits[1:])]
+        counted = interactions if isinstance(interactions.pairs, tuple) else replace(interactions, pairs=first.shape[0])
+        return [first, *(self.with_pairs(counted, split) for split in self.splits[1:])]
 
     def with_pairs(self, interactions: InteractionConfig | None, split: Split) -> InteractionConfig | None:
-        """Return interactions with the places of their pairs, which are found on the training rows of a fold."""
+        """Return interactions with the places of their pairs, which the training rows of a fold decide."""
         if interactions is None or isinstance(interactions.pairs, tuple):
             return interactions
         table, rows = self.table, split.train
@@ -357,7 +357,7 @@ def one_target(target: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def add_indicators(numbers: FloatArray, codes: IntArray, indicated: Sequence[int]) -> IntArray:
-    """Return codes with an indicator of missing values behind them for each indicated numerical column."""
+    """Return codes with an indicator of missing values after them for each indicated numerical column."""
     missing = np.isnan(numbers[:, list(indicated)])
     return np.concatenate([codes, np.where(missing, *FLAGS).astype(np.int64)], axis=1)
 
@@ -403,22 +403,22 @@ def fit_encodings(
     are a sample: encodings without a target are fitted to them.
     """
     goal = Target.from_values(target, task)
-    wanted = [[candidate[index].start for candidate in candidates] for index in range(numbers.shape[1])]
-    supervised = [any(encoding.kind.supervised for encoding in column) for column in wanted]
+    starts = [[candidate[index].start for candidate in candidates] for index in range(numbers.shape[1])]
+    supervised = [any(encoding.kind.supervised for encoding in column) for column in starts]
 
     def fit(index: int) -> list[Any]:
         summary = None if summaries is None else summaries[index]
         forms = _usual_forms(numbers[:, index], weights, summary, with_rows=supervised[index])
-        fitted = _fit_forms(forms, wanted[index], goal, seed=seed + index)
+        fitted = _fit_forms(forms, starts[index], goal, seed=seed + index)
         for result in fitted.values():
             if isinstance(result, Exception):
                 raise result
-        return [fitted[encoding] for encoding in wanted[index]]
+        return [fitted[encoding] for encoding in starts[index]]
 
     # Columns are sorted side by side; trees have threads of their own.
     at_once = 1 if any(supervised) or numbers.size < THREADS.large else THREADS.most_numbers // max(len(numbers), 1)
     jobs = Parallel(n_jobs=usable_cores(max(min(at_once, THREADS.most), 1)), prefer="threads")
-    columns = list(jobs(delayed(fit)(index) for index in range(len(wanted))))
+    columns = list(jobs(delayed(fit)(index) for index in range(len(starts))))
     return [joined(column[place] for column in columns) for place in range(len(candidates))]
 
 

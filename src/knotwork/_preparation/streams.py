@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple, TypeAlias, final
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -76,7 +76,9 @@ N_THREADS = 8
 of them work at a time as there are cores."""
 
 LABELLED = (nw.String, nw.Categorical, nw.Enum, nw.Object, nw.Unknown)
-UintArray = npt.NDArray[np.uint64]
+UintArray: TypeAlias = npt.NDArray[np.uint64]
+Room: TypeAlias = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
+"""The rows of a batch in each chunk, and the places that are reserved for them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,26 +127,26 @@ class BatchReader:
         """The columns of target and weights."""
         return [each for _, each in self._given]
 
-    def check_names(self, known: list[Any] | None) -> None:
-        """Raise an error if target or weights are not among the columns, if these are known."""
+    def check_names(self, names: list[Any] | None) -> None:
+        """Raise an error if target or weights are not among the names of the columns, which may be unknown."""
         for name, each in self._given:
-            if known is not None and each not in known:
-                hint = suggestion(each, known) if isinstance(each, str) else ""
-                raise argument_error(name, "be a column of X", each, f"{hint} Its columns are {listed(known)}.".strip())
+            if names is not None and each not in names:
+                hint = suggestion(each, names) if isinstance(each, str) else ""
+                raise argument_error(name, "be a column of X", each, f"{hint} Its columns are {listed(names)}.".strip())
 
     def split(self, raw: Any) -> "Batch":
         """Divide a frame or an array into features, target and weights."""
-        known, frame = _layout(raw), as_frame(raw)
-        self.check_names(known)
-        asked = [known.index(each) for each in self.columns]
-        others = [place for place in range(len(known)) if place not in asked]
+        names, frame = _layout(raw), as_frame(raw)
+        self.check_names(names)
+        places = [names.index(each) for each in self.columns]
+        others = [place for place in range(len(names)) if place not in places]
         if not others:
-            raise ColumnError(f"X must have a column besides {listed(known)}. Add the columns to predict from.")
+            raise ColumnError(f"X must have a column besides {listed(names)}. Add the columns to predict from.")
         if frame is None:
-            columns, features = [raw[:, place] for place in asked], raw[:, others]
+            columns, features = [raw[:, place] for place in places], raw[:, others]
         else:
             series = list(frame.iter_columns())
-            chosen = [series[place] for place in asked]
+            chosen = [series[place] for place in places]
             chosen = [each.cast(nw.Float64) if each.dtype == nw.Decimal else each for each in chosen]
             columns, features = [each.to_native() for each in chosen], frame[:, others].to_native()
         weights = None if self.weight is None else _read_weights(columns.pop(), self.weight)
@@ -188,18 +190,18 @@ def _arranged(raw: Any, layout: list[Any]) -> Any:
     names, frame = _layout(raw), as_frame(raw)
     if names == layout:
         return raw
-    lacking = [name for name in layout if name not in names]
+    absent = [name for name in layout if name not in names]
     extra = [name for name in names if name not in layout]
-    if frame is not None and not lacking and not extra:
+    if frame is not None and not absent and not extra:
         return frame[:, [names.index(name) for name in layout]].to_native()
-    parts = [f"This batch does not have {listed(lacking)}."] if lacking else []
+    parts = [f"This batch does not have {listed(absent)}."] if absent else []
     parts += [f"The first batch does not have {listed(extra)}."] if extra else []
     parts += ["Add them, all missing if they are not known, or leave them out of all batches."]
     raise ColumnError(" ".join(["X must have the same columns in all batches.", *parts]))
 
 
 def _read_weights(values: Any, name: Any) -> npt.NDArray[np.float64]:
-    """Return the weights of the rows of a batch as numbers; those that are negative or no numbers are refused."""
+    """Return the weights of the rows of a batch; negative weights and values other than numbers are refused."""
     try:
         weights = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -326,18 +328,18 @@ def _joined(frames: list[nw.DataFrame[Any]]) -> nw.DataFrame[Any]:
 
 def _common_type(name: str, kinds: set[Any]) -> Any:
     """Return the type of a column that has these types in different batches; columns without values have none."""
-    known = kinds - {nw.Unknown()} or {nw.String()}
-    if all(kind.is_numeric() or kind == nw.Boolean for kind in known):
-        return nw.Int64 if all(kind.is_integer() and kind != nw.UInt64 for kind in known) else nw.Float64
-    if all(kind in (nw.String, nw.Categorical, nw.Enum) for kind in known):
+    present = kinds - {nw.Unknown()} or {nw.String()}
+    if all(kind.is_numeric() or kind == nw.Boolean for kind in present):
+        return nw.Int64 if all(kind.is_integer() and kind != nw.UInt64 for kind in present) else nw.Float64
+    if all(kind in (nw.String, nw.Categorical, nw.Enum) for kind in present):
         return nw.String
-    zones = {kind.time_zone if kind == nw.Datetime else None for kind in known}
-    if all(kind in (nw.Datetime, nw.Date) for kind in known) and len(zones) == 1:
+    zones = {kind.time_zone if kind == nw.Datetime else None for kind in present}
+    if all(kind in (nw.Datetime, nw.Date) for kind in present) and len(zones) == 1:
         return nw.Datetime("us", zones.pop())
-    if len(known) > 1:
-        shown = " and ".join(sorted(map(str, known)))
+    if len(present) > 1:
+        shown = " and ".join(sorted(map(str, present)))
         raise ColumnTypeError(f"column {name!r} must have one type in all batches, but has {shown}. Convert it first.")
-    return known.pop()
+    return present.pop()
 
 
 def _take(raw: Any, places: npt.NDArray[np.int64]) -> Any:
@@ -403,8 +405,8 @@ def survey_batches(
     n_held = min(max(round(share * n_rows), 1), most) if share and n_rows >= FEWEST_TO_DIVIDE else 0
     limit = int(np.partition(hashes, n_held - 1)[n_held - 1]) if n_held else -1
     validates = hashes <= limit if n_held else np.zeros(len(hashes), dtype=bool)
-    whole = Whole(n_rows, {place: known for place, known in labels.items() if known})
-    overfull = tuple(place for place, known in labels.items() if known is None)
+    whole = Whole(n_rows, {place: values for place, values in labels.items() if values})
+    overfull = tuple(place for place, values in labels.items() if values is None)
     return Survey(reader.split(rows), validates, limit, seed, whole, overfull)
 
 
@@ -457,8 +459,10 @@ class _Summaries:
 
     def add_misfits(self, misfits: dict[str, Misfits]) -> None:
         for label, texts in misfits.items():
-            known = self.misfits.setdefault(label, [])
-            known += [text for text in texts[:MOST_MISFITS] if len(known) < MOST_MISFITS and text not in known]
+            collected = self.misfits.setdefault(label, [])
+            collected += [
+                text for text in texts[:MOST_MISFITS] if len(collected) < MOST_MISFITS and text not in collected
+            ]
 
     def merge(self, later: "_Summaries") -> None:
         for sketch, other in zip(self.sketches, later.sketches, strict=True):
@@ -484,7 +488,7 @@ class SecondPass:
     weigh : callable
         Turns these and the weights of the rows into weights, or None.
     draft : RowChunks
-        The chunks, of which it is not known yet how many rows each has and which columns are missing somewhere.
+        The chunks, still without their numbers of rows and without the columns that have missing values.
     """
 
     reader: BatchReader
@@ -550,7 +554,7 @@ class SecondPass:
         return [*(self.columns[place].name for place in self.columns.seen), *self.reader.columns]
 
     def _write(
-        self, batch: Batch, chunks: npt.NDArray[np.int64], writer: ChunkWriter, room: Any, parts: _Summaries
+        self, batch: Batch, chunks: npt.NDArray[np.int64], writer: ChunkWriter, room: Room, parts: _Summaries
     ) -> npt.NDArray[Any]:
         """Write the rows of a batch to chunks and add them to summaries; return the target of those with chunk -1."""
         table, misfits = self.columns.read_quietly(batch.features, to_fit=True)

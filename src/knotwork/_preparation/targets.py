@@ -101,7 +101,7 @@ class Labels:
 
     @property
     def n_classes(self) -> int:
-        """How many classes there are."""
+        """Number of classes."""
         return len(self.values)
 
     def decode(self, codes: npt.ArrayLike) -> npt.NDArray[Any]:
@@ -208,7 +208,7 @@ def _uniform(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def row_weights(sample_weight: Any, n_rows: int) -> npt.NDArray[np.float64] | None:
-    """Return weights of rows that are at most 1, or None if there are none or all are alike."""
+    """Return weights of rows that are at most 1, or None if no weights are given or all are equal."""
     weights = check_weights(sample_weight, n_rows)
     if weights is None or (weights == weights[0]).all():
         return None
@@ -220,8 +220,8 @@ def class_weights(
 ) -> npt.NDArray[np.float64]:
     """Return the weight of each class, of shape (n_classes,).
 
-    ``"balanced"`` weighs classes by one over their frequency, by the rows of each; a mapping gives weights to labels, 1
-    to those that it does not name.
+    ``"balanced"`` weighs classes by one over their frequency, by the rows of each; a mapping gives weights to labels;
+    other labels have the weight 1.
     """
     if isinstance(class_weight, str) and class_weight == "balanced":
         return np.asarray(counts.sum() / (len(classes) * np.maximum(counts, 1)))

@@ -24,7 +24,7 @@ FEWEST_TO_DIVIDE = 10
 LARGEST_SEED = 2**31 - 1
 
 Parts = list[tuple[Rows, Rows]]
-"""Rows to train on, and rows to validate by."""
+"""Pairs of training rows and validation rows."""
 
 
 def check_validation(validation: Any) -> Any:
@@ -78,7 +78,7 @@ class Holdout:
     groups : ndarray of int, shape (n,), optional
         The group of each row, from 0.
     n_given : int, default=0
-        Rows behind them in the training table that were given for validation.
+        Number of given validation rows, which follow them in the training table.
     """
 
     validation: Any
@@ -156,7 +156,7 @@ def draw_split(
     random: np.random.RandomState,
     groups: npt.NDArray[np.int64] | None = None,
 ) -> tuple[Rows, Rows]:
-    """Divide some rows of a table into those that train and a share that validates.
+    """Divide some rows of a table into training rows and a share of validation rows.
 
     Classes are held out by their shares, none of them wholly. Of fewer than `FEWEST_TO_DIVIDE` rows all are in both
     parts. Groups are held out completely or not at all, in any number of rows; classes then as evenly as the groups

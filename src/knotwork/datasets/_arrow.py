@@ -27,13 +27,13 @@ __all__ = ["parquet_parts", "parquet_rows", "read_arrow", "read_parquet"]
 FEATHER_1 = b"FEA1"
 ARROW = b"ARROW1"
 TRAILER = 4 + len(ARROW)
-"""Bytes at the end of a file, behind the footer: its length, and the mark of the format again."""
+"""Bytes at the end of a file, after the footer: its length, and the mark of the format again."""
 
 ENTRY = "<qi4xq"
 """An entry of the footer: where a message begins, and the bytes of its metadata and of its body."""
 
 GAP = 64
-"""Most bytes between two messages: the alignment of writers, and the mark of the end."""
+"""Maximum number of bytes between two messages: the alignment of writers, and the mark of the end."""
 
 DICTIONARY_BATCH = 2
 """The kind of a message that holds a dictionary, as the format numbers it."""
@@ -56,7 +56,7 @@ def parquet_rows(path: Path) -> int:
 
 
 def parquet_parts(path: Path, n_rows: int) -> Iterator[pd.DataFrame]:
-    """Yield the rows of a Parquet file, so many at a time."""
+    """Yield the rows of a Parquet file, `n_rows` at a time."""
     import pyarrow.parquet as pq  # noqa: PLC0415 - takes a while to load
 
     with pq.ParquetFile(path, page_checksum_verification=True) as file:
@@ -131,7 +131,7 @@ def _parquet_schema(path: Path) -> tuple[Any, int, int, int]:
         metadata, schema = file.metadata, file.schema_arrow
         n_values = metadata.num_rows * max(metadata.num_columns, 1)
         check_expansion(n_values * BYTES_PER_VALUE, path, smallest=EXPANSION.table)
-        # Not the columns of a group: asked for a damaged one, pyarrow ends the process.
+        # Not the columns of a group: reading a damaged one, pyarrow ends the process.
         groups = [metadata.row_group(place) for place in range(metadata.num_row_groups)]
         if sum(group.num_rows for group in groups) != metadata.num_rows:
             raise ValueError("The numbers of rows disagree.")

@@ -157,9 +157,9 @@ def read_table(
 def _check_path(path: str | PathLike[str]) -> Path:
     path = check_file(path, "path")
     if not _is_text_file(path) and path.suffix.lower() not in READERS:
-        known = listed((*TEXT, *READERS), most=20)
+        suffixes = listed((*TEXT, *READERS), most=20)
         hint = f"Text files may be compressed, as in .csv.gz ({listed(COMPRESSIONS)}). Convert the file, or rename it."
-        raise argument_error("path", f"end in one of {known}", str(path), hint)
+        raise argument_error("path", f"end in one of {suffixes}", str(path), hint)
     return path
 
 

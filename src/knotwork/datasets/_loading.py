@@ -281,8 +281,8 @@ def _adult(train: bytes, test: bytes) -> pd.DataFrame:
 
 def _marketing(content: bytes) -> pd.DataFrame:
     table = _csv(content, sep=";")
-    known = (table["job"] != "unknown") & (table["education"] != "unknown")
-    return table[known].reset_index(drop=True)
+    is_complete = (table["job"] != "unknown") & (table["education"] != "unknown")
+    return table[is_complete].reset_index(drop=True)
 
 
 def _eeg(content: bytes) -> pd.DataFrame:

@@ -169,23 +169,23 @@ class _TextLayout:
     spaces: bool
 
 
-def read_text(path: Path, wanted: TextFormat) -> tuple[pd.DataFrame, list[str]]:
+def read_text(path: Path, settings: TextFormat) -> tuple[pd.DataFrame, list[str]]:
     """Read a text file, compressed or not; return the table, and notes on the detected format."""
-    content = _open_content(path, wanted.encoding)
+    content = _open_content(path, settings.encoding)
     try:
-        return _read(content, wanted)
+        return _read(content, settings)
     except UnicodeDecodeError as error:
-        if wanted.encoding is not None or content.data is not None:
+        if settings.encoding is not None or content.data is not None:
             raise _undecodable(path, content.encoding, error) from error
     with path.open("rb") as file:  # there are bytes after the head that are not UTF-8
-        return _read(_convert(path, file.read(), None), wanted)
+        return _read(_convert(path, file.read(), None), settings)
 
 
-def _read(content: _Content, wanted: TextFormat) -> tuple[pd.DataFrame, list[str]]:
+def _read(content: _Content, settings: TextFormat) -> tuple[pd.DataFrame, list[str]]:
     head = content.head()
     if not head.strip("\r\n \t\ufeff"):
         raise ColumnError(f"{content.path} is empty. A header and at least one row are needed.")
-    layout = _detect(head, wanted, content.path)
+    layout = _detect(head, settings, content.path)
     n_newlines, n_quotes, n_nul = _count(content, '\n"\0')
     if n_nul:
         raise _nul_error(content, layout)
@@ -377,12 +377,12 @@ def _sample(text: str, sep: str, *, spaces: bool) -> list[list[str]]:
     return [row for row in rows if len(row) > 1 or (row and row[0].strip())]
 
 
-def _detect(text: str, wanted: TextFormat, path: Path) -> _TextLayout:
+def _detect(text: str, settings: TextFormat, path: Path) -> _TextLayout:
     """Detect how the fields of a text are arranged."""
     declared = re.match(r"sep=(.)\r?\n", text)
     if declared is not None:
         text = text[declared.end() :]
-    sep = wanted.sep or (declared.group(1) if declared is not None else _detect_sep(text, path))
+    sep = settings.sep or (declared.group(1) if declared is not None else _detect_sep(text, path))
     spaces = f'{sep} "' in text and f'{sep}"' not in text
     rows = _sample(text, sep, spaces=spaces)
     if not rows:
@@ -390,7 +390,7 @@ def _detect(text: str, wanted: TextFormat, path: Path) -> _TextLayout:
     header, body = rows[0], rows[1:]
     if body and len(body[0]) == len(header) + 1 and all(len(row) > len(header) and row[-1] == "" for row in body):
         header = [*header, ""]  # every row, but not the header, ends with a separator
-    decimal = wanted.decimal or ("," if sep != "," and _has_decimal_comma(body) else ".")
+    decimal = settings.decimal or ("," if sep != "," and _has_decimal_comma(body) else ".")
     has_row_names = bool(body) and all(len(row) == len(header) + 1 for row in body)
     if body and len(body[0]) > len(header) and not has_row_names:
         raise argument_error(
