@@ -30,7 +30,7 @@ from knotwork.nn import InteractionConfig
 from knotwork.training import FLAGS, Member, TrainingTable
 
 __all__ = [
-    "MISSING",
+    "MISSING_NUMBERS",
     "SPLITS",
     "Fitted",
     "PreparedTable",
@@ -47,7 +47,7 @@ SPLITS = {
     "folds": "cross-validation, shuffled, stratified for classes",
     "holdout": "for each seed another 20 % of the rows for the test",
 }
-MISSING = ("zeros", "learned")
+MISSING_NUMBERS = ("zeros", "learned")
 """What networks have for a missing number."""
 
 VALID_SHARE = 0.1

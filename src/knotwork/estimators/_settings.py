@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 
 from knotwork._checks import argument_error, check_bool, check_choice, check_int, listed, nearest, type_error
 from knotwork._preparation.columns import DATES, Columns
-from knotwork._preparation.members import MISSING, PreparedTable
+from knotwork._preparation.members import MISSING_NUMBERS, PreparedTable
 from knotwork._preparation.validation import check_validation
 from knotwork._recommend import recommend
 from knotwork._tables import as_frame, is_stream
@@ -78,7 +78,7 @@ class ColumnConfig:
 
     def __post_init__(self) -> None:
         check_choice(self.categories, "categories", CATEGORIES)
-        check_choice(self.missing, "missing", MISSING)
+        check_choice(self.missing, "missing", MISSING_NUMBERS)
         check_choice(self.dates, "dates", DATES)
         if self.categorical is not None:
             if isinstance(self.categorical, str) or not isinstance(self.categorical, Iterable):
