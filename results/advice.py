@@ -21,9 +21,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import rankdata
 
-from knotwork._recommend import RECOMMENDATIONS
-from knotwork.report._advice import Advice, Configuration, advise
-from knotwork.report._aggregate import read_records, summarise_folds
+from knotwork import recommend
+from knotwork.report import Advice, Configuration, advise, read_records, summarise_folds
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))  # for tests, which run this file without its folder on the path
@@ -144,7 +143,7 @@ def sensitivity() -> tuple[list[tuple[float, float]], str]:
 
 def of_paper(task: str, backbone: str, budget: str) -> Configuration:
     """Return the paper's configuration."""
-    paper = RECOMMENDATIONS[task, backbone, budget]
+    paper = recommend(task, backbone, budget=budget, source="paper")
     return paper.method, paper.size
 
 

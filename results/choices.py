@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from knotwork.encoders._choice import FEATURE_CANDIDATES
+from knotwork.encoders import FEATURE_CANDIDATES
 from knotwork.nn import InteractionConfig
 from knotwork.stats import average_problems, holm, relative_errors, wilcoxon_holm
 from knotwork.study import load_plan, load_results

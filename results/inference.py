@@ -11,8 +11,7 @@ from questions import SIZES, TASKS, Gain, gains, is_trained, load, noise, paragr
 from scipy import stats
 
 from knotwork.encoders import METHOD_TABLE
-from knotwork.report import RankTable
-from knotwork.report._aggregate import LEVEL
+from knotwork.report import LEVEL, RankTable
 from knotwork.stats import holm, problem_correlation
 from knotwork.study import load_plan
 

@@ -23,8 +23,7 @@ from questions import (
 )
 
 from knotwork.encoders import METHOD_TABLE
-from knotwork.report import per_epoch
-from knotwork.report._traces import TRUTHS, noiseless_scores
+from knotwork.report import TRUTHS, noiseless_scores, per_epoch
 from knotwork.study import load_curves, load_knot_paths, load_plan, load_results
 
 TIE = 0.001

@@ -205,12 +205,12 @@ def test_parts_that_need_an_extra_name_all_of_their_packages():
     assert needed == {module: set(packages) for module, (_, packages) in OPTIONAL_PARTS.items()}
 
 
-def code_for_readers():
-    """Return the code that shows how to use the library, by the name of its file."""
+def code_outside_the_library():
+    """Return the code in documents and in scripts outside of the library, by the name of its file."""
     for page in PAGES:
         for number, block in enumerate(blocks(page, "python")):
             yield f"{page.relative_to(ROOT)}, block {number + 1}", block
-    for folder in ("examples", "benchmarks"):
+    for folder in ("examples", "benchmarks", "results"):
         for path in sorted((ROOT / folder).rglob("*.py")):
             yield str(path.relative_to(ROOT)), path.read_text()
 
@@ -231,8 +231,8 @@ def is_ours(module):
     return module.partition(".")[0] == "knotwork"
 
 
-def test_readers_see_public_names_only():
-    code = dict(code_for_readers())
+def test_documents_and_scripts_use_public_names_only():
+    code = dict(code_outside_the_library())
     assert len(code) > 50
     assert [f"{place}: {name}" for place, text in code.items() for name in private_names(text)] == []
 

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 from scipy.stats import rankdata, wilcoxon
 
-from knotwork.report._advice import advice_table, advise
 from knotwork.report._aggregate import read_records, summarise_folds
+from knotwork.report._costs import advice_table, advise
 from tests.report.cases import make_records
 
 METHODS = ["Std", "MinMax", "PLE", "BS-Q", "BS-CART", "BS-Grad-U"]

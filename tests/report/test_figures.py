@@ -10,16 +10,16 @@ from matplotlib.colors import to_hex, to_rgba_array
 from knotwork.report._aggregate import RankTable
 from knotwork.report._costs import _cost_picture, pareto_front, time_picture
 from knotwork.report._figures import (
+    RankPair,
     cd_pictures,
+    draw_agreement,
     draw_heatmap,
-    draw_knot_trajectories,
-    draw_learning_curves,
     draw_size_curves,
     score_picture,
 )
 from knotwork.report._page import Picture, inline_svg
-from knotwork.report._points import RankPair, draw_agreement
 from knotwork.report._style import DARK, LIGHT, dark_svg, darken, method_colour, method_marker, svg_text
+from knotwork.report._traces import draw_knot_trajectories, draw_learning_curves
 from tests.report.cases import MAIN, luminance
 
 PAIR = RankPair("size 7", ["Std", "PLE", "BS-Q"], np.array([3.0, 1.0, 2.0]), np.array([2.5, 1.5, 2.0]))

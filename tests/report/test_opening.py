@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from knotwork.report._aggregate import RankTable
-from knotwork.report._opening import _spread, draw_rank_dots, lead_picture, lead_sentences
+from knotwork.report._figures import _spread, draw_rank_dots, lead_picture
 from knotwork.report._style import PHONE
+from knotwork.report._words import lead_sentences
 
 METHODS = ["Std", "PLE", "BS-Q", "BS-U", "IS-Q"]
 

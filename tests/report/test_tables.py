@@ -10,9 +10,8 @@ import pandas as pd
 import pytest
 from scipy.stats import ttest_1samp, wilcoxon
 
-from knotwork.report._advice import advice_table, advise
 from knotwork.report._aggregate import rank_table, read_records, summarise_folds
-from knotwork.report._costs import complexity_table, overhead_table, time_table
+from knotwork.report._costs import advice_table, advise, complexity_table, overhead_table, time_table
 from knotwork.report._tables import (
     Cell,
     ReportTable,

@@ -12,7 +12,6 @@ from markupsafe import Markup
 
 from knotwork._checks import argument_error
 from knotwork.report import _costs, _figures, _tables, _traces, _words
-from knotwork.report._advice import BUDGETS, advice_table, advise
 from knotwork.report._aggregate import (
     TASKS,
     RankTable,
@@ -22,7 +21,6 @@ from knotwork.report._aggregate import (
     summarise_folds,
     wide_problems,
 )
-from knotwork.report._opening import lead_picture, lead_sentences
 from knotwork.report._page import Content, Picture, ReportFiles, Section, page_template
 from knotwork.report._style import DARK, LIGHT, method_colour
 from knotwork.report._tables import ReportTable
@@ -172,7 +170,7 @@ def make_report(
             "checksums": files.table(_words.checksum_table(frame)),
             "failures": _words.list_failures(frame),
         },
-        budgets=None if main is None else BUDGETS,
+        budgets=None if main is None else _costs.BUDGET_RULES,
         light=LIGHT,
         dark=DARK,
         knotwork_version=version("knotwork"),
@@ -206,11 +204,11 @@ def _opening(parts: Sequence[ReportPart], traces: Traces | None) -> Section:
 
 def _open_benchmark(part: ReportPart) -> tuple[list[str], Picture | None]:
     """Return sentences on the best methods (for few data sets also on the largest gain over Std), and a figure."""
-    sentences = lead_sentences(part.tables)
+    sentences = _words.lead_sentences(part.tables)
     scores = _figures.score_picture(part.summary) if sentences else None
     if scores is not None:
         sentences += _words.describe_best(part.frame)[:1]
-    return sentences, lead_picture(part.tables) or scores
+    return sentences, _figures.lead_picture(part.tables) or scores
 
 
 def _open_grid(part: ReportPart) -> tuple[list[str], Picture | None]:
@@ -328,7 +326,11 @@ def _ranked(part: ReportPart) -> dict[str, list[RankTable]]:
 
 def _backbone_section(part: ReportPart) -> Section | None:
     """Return heatmaps by backbone and size, and the recommendations; None if there are none."""
-    ranks, scores, advice = _heatmaps(part, "rank"), _heatmaps(part, "score"), advice_table(advise(part.summary))
+    ranks, scores, advice = (
+        _heatmaps(part, "rank"),
+        _heatmaps(part, "score"),
+        _costs.advice_table(_costs.advise(part.summary)),
+    )
     content: list[Content] = [*ranks]
     content += [Section("Mean scores by backbone", scores, folded=True)] if scores else []
     content += [advice] if advice.rows else []

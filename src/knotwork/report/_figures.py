@@ -1,6 +1,7 @@
 """Figures of a report: drawn from arrays; and from records, with captions, descriptions and tooltips."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -12,8 +13,8 @@ from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
-from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
+from knotwork._checks import argument_error
 from knotwork.encoders import METHOD_TABLE, EncodingName
 from knotwork.report._aggregate import (
     LEVEL,
@@ -21,6 +22,7 @@ from knotwork.report._aggregate import (
     RankTable,
     file_name,
     in_order,
+    name_size,
     of_size,
     rank_table,
     sizes_of,
@@ -34,6 +36,7 @@ from knotwork.report._style import (
     add_legend,
     clean_axes,
     draw_point,
+    label_points,
     method_colour,
     method_marker,
     name_axes,
@@ -42,17 +45,22 @@ from knotwork.report._style import (
     panel_title,
     root_figure,
 )
-from knotwork.report._tables import MISSING, grid_name
+from knotwork.report._tables import DASH, grid_name
+from knotwork.report._words import enumerate_words
 
 __all__ = [
-    "best_epoch",
+    "RankPair",
     "cd_pictures",
+    "draw_agreement",
     "draw_heatmap",
-    "draw_knot_trajectories",
-    "draw_learning_curves",
+    "draw_rank_dots",
+    "draw_rank_lines",
     "draw_size_curves",
     "grid_picture",
     "heatmap_picture",
+    "lead_picture",
+    "legend_of",
+    "look_of",
     "score_picture",
     "size_picture",
 ]
@@ -134,6 +142,138 @@ def _name_parts(axes: Axes, order: list[int], n_groups: int) -> None:
             artist.set_gid(name)
 
 
+def lead_picture(tables: Sequence[RankTable]) -> Picture | None:
+    """Return average ranks by size, a panel per task; for a single size, with intervals. None without tests."""
+    tested = [table for table in tables if table.has_tests]
+    panels = {task: [table for table in tested if table.task == task] for task in dict.fromkeys(t.task for t in tested)}
+    if not panels:
+        return None
+    by_size = any(len(of_task) > 1 for of_task in panels.values())
+    draw = draw_rank_lines if by_size else draw_rank_dots
+    wide, narrow = (draw(list(panels.values()), narrow=narrow) for narrow in (False, True))
+    best = "; ".join(f"{table.label}: {enumerate_words(table.best)} {table.ranks.min():.2f}" for table in tested)
+    counts = sorted({len(table.problems) for table in tested})
+    over = " to ".join(map(str, dict.fromkeys([counts[0], counts[-1]])))
+    detail = "Bold lines lead at a size." if by_size else "Lines are bootstrap intervals of 95 %."
+    return wide.picture(
+        "opening",
+        f"Average rank of each method over {over} problems (a data set with a backbone), the best on top. {detail}",
+        f"Average ranks by task{' and size' if by_size else ''}. Best: {best}.",
+        narrow.figure,
+    )
+
+
+def _methods(tables: Sequence[RankTable]) -> list[str]:
+    return in_order([method for table in tables for method in table.methods])
+
+
+def _title(tables: Sequence[RankTable], method: str) -> str:
+    """Return the tooltip of a method: its average ranks."""
+    shown = [
+        f"{table.ranks[table.methods.index(method)]:.2f}" + ("" if table.size is None else f" at size {table.size}")
+        for table in tables
+        if method in table.methods
+    ]
+    return f"{method}, {tables[0].task}: average rank {', '.join(shown)}"
+
+
+def _drawn_panels(n: int, *, size: tuple[float, float], narrow: bool) -> tuple[Drawing, list[Axes]]:
+    """Return panels side by side, or for phones (`narrow`) one above the other."""
+    width, height = size
+    figure, grid = new_panels(n, size=(PHONE if narrow else width, height), columns=1 if narrow else n, lines="y")
+    return Drawing(figure), grid
+
+
+def draw_rank_lines(panels: Sequence[Sequence[RankTable]], *, narrow: bool = False) -> Drawing:
+    """Draw average ranks by size as lines, labelled at their ends, a panel per task, the best on top.
+
+    The line and the name of a method have the group ids ``lead-PANEL-METHOD`` and ``lead-PANEL-METHOD-name``; `narrow`
+    figures are as wide as a phone, with one panel above the other.
+    """
+    n = max(len(_methods(tables)) for tables in panels)
+    drawing, grid = _drawn_panels(len(panels), size=(4.9, max(2.4, 0.9 + 0.24 * n)), narrow=narrow)
+    for p, (axes, tables) in enumerate(zip(grid, panels, strict=True)):
+        methods = _methods(tables)
+        leaders = {method for table in tables for method in table.best}
+        ends = []
+        for i, method in enumerate(methods):
+            places = [(x, t.ranks[t.methods.index(method)]) for x, t in enumerate(tables) if method in t.methods]
+            x, y = np.array(places, dtype=float).T
+            lead, title = method in leaders, _title(tables, method)
+            gid = drawing.part(f"lead-{p}-{i}", title, method)
+            drawing.part(f"{gid}-name", title, method)
+            colour, marker, width = method_colour(method, LIGHT), method_marker(method), 3.0 if lead else 1.1
+            size, order = (6.5, 3) if lead else (4, 2)
+            axes.plot(x, y, color=colour, linewidth=width, gid=gid, marker=marker, markersize=size, zorder=order)
+            ends.append((float(x[-1]), float(y[-1])))
+        ranks = [float(rank) for table in tables for rank in table.ranks]
+        axes.set_xlim(-0.15, len(tables) - 1 + (0.62 if narrow else 0.5) * max(1, len(tables) - 1) / 1.3)
+        axes.set_xticks(range(len(tables)), [name_size(table.size) for table in tables])
+        axes.set_ylim(max(ranks) + 0.6, min(ranks) - 0.6)
+        _name_ends(axes, methods, ends=ends, panel=p, bold=leaders)
+        panel_title(axes, tables[0].task.capitalize(), size=10.5)
+    grid[0].set_ylabel("average rank, best on top", fontsize=9)
+    return drawing
+
+
+def _name_ends(
+    axes: Axes, methods: Sequence[str], *, ends: Sequence[tuple[float, float]], panel: int, bold: set[str]
+) -> None:
+    """Write the names of methods at the right ends of their lines, without overlaps."""
+    order = sorted(range(len(ends)), key=lambda i: ends[i][1])
+    bottom, top = axes.get_ylim()
+    gap = min((bottom - top) / max(len(ends), 1), 0.055 * (bottom - top))
+    heights = _spread([ends[i][1] for i in order], gap=gap, low=top + gap / 2, high=bottom - gap / 2)
+    right = max(x for x, _ in ends)
+    line: Style = {"arrowstyle": "-", "color": LIGHT.line, "linewidth": 0.7, "shrinkA": 1, "shrinkB": 4}
+    box: Style = {"facecolor": LIGHT.background, "edgecolor": "none", "pad": 0.6}
+    for i, y in zip(order, heights, strict=True):
+        name = methods[i] if len(methods[i]) <= 24 else f"{methods[i][:23]}…"
+        style: Style = {"fontweight": "bold" if methods[i] in bold else "normal", "gid": f"lead-{panel}-{i}-name"}
+        at = (right + 0.13 * max(1.0, right), y)
+        look: Style = {"va": "center", "fontsize": 8.5, "color": LIGHT.ink, "annotation_clip": False}
+        axes.annotate(name, ends[i], xytext=at, arrowprops=line, bbox=box, **look, **style)
+
+
+def _spread(heights: Sequence[float], *, gap: float, low: float, high: float) -> list[float]:
+    """Return sorted heights moved as little as needed to be `gap` apart and between `low` and `high`.
+
+    Examples
+    --------
+    >>> _spread([1.0, 1.0, 3.0], gap=0.5, low=0.0, high=4.0)
+    [1.0, 1.5, 3.0]
+    """
+    placed: list[float] = []
+    for height in heights:
+        placed.append(max(height, placed[-1] + gap if placed else low))
+    limit = high
+    for i in range(len(placed) - 1, -1, -1):
+        placed[i] = min(placed[i], limit)
+        limit = placed[i] - gap
+    return placed
+
+
+def draw_rank_dots(panels: Sequence[Sequence[RankTable]], *, narrow: bool = False) -> Drawing:
+    """Draw average ranks of one size with bootstrap intervals, a row per method, the best on top, a panel per task.
+
+    Group ids and `narrow` are as in `draw_rank_lines`.
+    """
+    n = max(len(tables[0].methods) for tables in panels)
+    drawing, grid = _drawn_panels(len(panels), size=(4.6, 0.95 + 0.24 * n), narrow=narrow)
+    for p, (axes, (table, *_)) in enumerate(zip(grid, panels, strict=True)):
+        for row, place in enumerate(table.order):
+            method = table.methods[place]
+            gid = drawing.part(f"lead-{p}-{_methods([table]).index(method)}", _title([table], method), method)
+            ends = [table.intervals.low[place], table.intervals.high[place]]
+            axes.plot(ends, [row, row], color=method_colour(method, LIGHT), linewidth=1.4, gid=gid)
+            draw_point(axes, table.ranks[place], row, method=method, size=7, gid=gid)
+        axes.set_yticks(range(len(table.methods)), [table.methods[i][:24] for i in table.order])
+        axes.invert_yaxis()
+        axes.set_xlabel("average rank (lower is better)", fontsize=9)
+        panel_title(axes, table.label, size=10.5)
+    return drawing
+
+
 def draw_heatmap(
     values: npt.ArrayLike,
     rows: Sequence[str],
@@ -165,7 +305,7 @@ def draw_heatmap(
     best = np.max(shares, axis=1, initial=0.0, where=np.isfinite(shares))
     centred: Style = {"ha": "center", "va": "center", "fontsize": 8.5}
     for (i, j), value in np.ndenumerate(table):
-        fill, ink, text = LIGHT.background, LIGHT.muted, MISSING
+        fill, ink, text = LIGHT.background, LIGHT.muted, DASH
         if np.isfinite(value):
             fill = to_hex(colormaps["YlGnBu"](0.08 + 0.84 * float(shares[i, j])))
             ink, text = _ink(fill), f"{value:.{digits}f}"
@@ -305,7 +445,7 @@ def draw_size_curves(curves: pd.DataFrame, *, ylabel: str, digits: int) -> Drawi
             for size, mean in zip(rows["size"], rows["mean"], strict=True)
         ]
         drawing.part(f"curve-{i}", f"{method}: {', '.join(means)}", method)
-    _legend(figure, [*everywhere, *by_method])
+    legend_of(figure, [*everywhere, *by_method])
     name_axes(figure, "size", ylabel)
     return drawing
 
@@ -315,20 +455,20 @@ def _knots(method: str) -> str:
     return METHOD_TABLE[method].knots_label if method in METHOD_TABLE else EncodingName.parse(method).knots
 
 
-def _legend(figure: Figure, methods: Sequence[str]) -> None:
+def legend_of(figure: Figure, methods: Sequence[str]) -> None:
     """Add a legend above the panels, of families and of methods whose size is not chosen."""
-    looks = {method if method in _STYLES else EncodingName.parse(method).family: _look(method) for method in methods}
+    looks = {method if method in _STYLES else EncodingName.parse(method).family: look_of(method) for method in methods}
     handles = [Line2D([], [], linewidth=1.6, **look) for look in looks.values()]
     add_legend(figure, handles, list(looks), loc="outside upper right", fontsize=8.5, ncols=len(handles))
 
 
-def _look(method: str) -> Style:
+def look_of(method: str) -> Style:
     """Return the colour and the style of a method's lines."""
     return {"color": method_colour(method, LIGHT), "linestyle": _STYLES.get(method, "-")}
 
 
 def _draw_curve(axes: Axes, rows: pd.DataFrame, *, method: str, gid: str) -> None:
-    look, sizes, mean = _look(method), rows["size"].to_numpy(dtype=float), rows["mean"].to_numpy(dtype=float)
+    look, sizes, mean = look_of(method), rows["size"].to_numpy(dtype=float), rows["mean"].to_numpy(dtype=float)
     if np.isnan(sizes).all():
         axes.axhline(mean[0], linewidth=1.2, gid=gid, **look)
         return
@@ -375,64 +515,66 @@ def grid_picture(summary: pd.DataFrame, dataset: str, *, network: str) -> Pictur
     )
 
 
-def draw_learning_curves(curves: Mapping[str, pd.DataFrame], *, ylabel: str) -> Drawing:
-    """Plot losses and validation scores of networks by epoch, with a marker at the best epoch.
-
-    `curves` maps methods to columns `loss` and `score`. The curves of a network have the group id ``curve-INDEX``, its
-    mark ``best-INDEX``.
-    """
-    figure, (left, right) = new_panels(2, size=(4.8, 3.7), lines="y")
-    drawing = Drawing(figure)
-    for axes, name in ((left, "training loss"), (right, ylabel)):
-        panel_title(axes, name)
-        axes.set_xlabel("epoch", fontsize=9)
-    left.set_yscale("log")
-    left.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5]))
-    left.yaxis.set_minor_locator(NullLocator())
-    left.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    for i, (method, curve) in enumerate(curves.items()):
-        score, best = curve["score"].to_numpy(dtype=float), best_epoch(curve)
-        title = f"{method}: best at epoch {best} of {len(curve)}"
-        line, mark = (drawing.part(f"{part}-{i}", title, method) for part in ("curve", "best"))
-        for axes, values in ((left, curve["loss"]), (right, score)):
-            axes.plot(np.arange(1, len(curve) + 1), values, linewidth=1.1, alpha=0.85, gid=line, **_look(method))
-        draw_point(right, best, score[best - 1], method=method, size=5, gid=mark)
-    _legend(figure, list(curves))
-    return drawing
-
-
-def best_epoch(curve: pd.DataFrame) -> int:
-    """Return the epoch of a learning curve with the lowest score, counted from 1."""
-    return int(np.nanargmin(curve["score"])) + 1
-
-
-def draw_knot_trajectories(knots: Mapping[str, Floats], *, warm_up: int = 0) -> Drawing:
-    """Plot the distance of the knots of one feature from their start by epoch, a panel per setting, three in a row.
-
-    `knots` maps titles of panels to positions of shape (n_epochs, n_knots). The first `warm_up` epochs, in which knots
-    are fixed, are shaded. A knot has the group id ``knot-PANEL-KNOT`` and the same colour in all panels.
-    """
-    colours = LIGHT.data_colours
-    figure, grid = new_panels(len(knots), (0.5, 0.6), size=(3.2, 2.4), share="both")
-    drawing = Drawing(figure)
-    for p, (axes, (name, values)) in enumerate(zip(grid, knots.items(), strict=True)):
-        axes.axhline(0, color=LIGHT.muted, linewidth=0.8, zorder=1)
-        if warm_up:
-            axes.axvspan(0, warm_up, color=LIGHT.line, alpha=0.5, linewidth=0)
-        for k, path in enumerate(values.T):
-            moved = f"from {path[0]:.3f} to {path[-1]:.3f}, {path[-1] - path[0]:+.3f}"
-            gid = drawing.part(f"knot-{p}-{k}", f"{name}, knot {k + 1}: {moved}")
-            colour = colours[k % len(colours)]
-            axes.plot(np.arange(len(path)), path - path[0], color=colour, linewidth=1.3, gid=gid)
-        panel_title(axes, name)
-    starts = [f"{start:.3g}" for start in next(iter(knots.values()))[0]]
-    handles = [Line2D([], [], color=colours[k % len(colours)]) for k in range(len(starts))]
-    style: Style = {"title": "start of the knot", "title_fontsize": 8, "alignment": "left"}
-    legend = add_legend(figure, handles, starts, loc="outside upper left", ncols=min(len(starts), 8), **style)
-    legend.get_title().set_color(LIGHT.ink)
-    name_axes(figure, "epoch", "distance from the start")
-    return drawing
-
-
 def _listed(names: Sequence[str], values: Sequence[float], digits: int = 2) -> str:
     return ", ".join(f"{name} {value:.{digits}f}" for name, value in zip(names, values, strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class RankPair:
+    """Average ranks of the same methods in two studies.
+
+    Parameters
+    ----------
+    title : str
+        Title of the panel.
+    methods : list of str
+        Names of the methods.
+    ours, theirs : ndarray of shape (n_methods,)
+        Average ranks in the two studies.
+    """
+
+    title: str
+    methods: list[str]
+    ours: Floats
+    theirs: Floats
+
+
+def draw_agreement(pairs: Sequence[RankPair], *, ours: str, theirs: str) -> Figure:
+    """Plot the average ranks of one study against those of another, three panels in a row.
+
+    On the dashed line both are equal.
+
+    Parameters
+    ----------
+    pairs : sequence of RankPair
+        A panel for each, at least one. Points have the group id ``point-PANEL-INDEX``.
+    ours, theirs : str
+        Labels of the vertical and of the horizontal axis.
+
+    Returns
+    -------
+    Figure
+        A matplotlib figure with a light background, not shown and not saved.
+
+    Examples
+    --------
+    >>> pair = RankPair("size 7", ["Std", "PLE"], np.array([2.0, 1.0]), np.array([1.8, 1.2]))
+    >>> len(draw_agreement([pair], ours="ours", theirs="theirs").axes)
+    1
+    """
+    if not pairs:
+        raise argument_error("pairs", "hold at least one pair", list(pairs))
+    figure, grid = new_panels(len(pairs), (0.5, 0.3), size=(3.25, 3.2))
+    for place, (axes, pair) in enumerate(zip(grid, pairs, strict=True)):
+        both = np.concatenate([pair.ours, pair.theirs])
+        ends = np.array([both.min() - 0.7, both.max() + 1.2])
+        axes.plot(ends, ends, color=LIGHT.muted, linewidth=0.9, linestyle="--", zorder=1)
+        for i, (method, x, y) in enumerate(zip(pair.methods, pair.theirs, pair.ours, strict=True)):
+            draw_point(axes, x, y, method=method, size=5.5, gid=f"point-{place}-{i}")
+        axes.set(xlim=ends, ylim=ends)
+        axes.set_aspect("equal")
+        panel_title(axes, pair.title)
+    name_axes(figure, theirs, ours)
+    for axes, pair in zip(grid, pairs, strict=True):
+        label_points(axes, pair.methods, points=np.column_stack([pair.theirs, pair.ours]), size=7)
+    return figure

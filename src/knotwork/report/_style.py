@@ -6,10 +6,12 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal, final
 
 import matplotlib as mpl
 import numpy as np
+import numpy.typing as npt
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.collections import Collection
@@ -35,6 +37,7 @@ __all__ = [
     "dark_svg",
     "darken",
     "draw_point",
+    "label_points",
     "method_colour",
     "method_marker",
     "name_axes",
@@ -112,6 +115,9 @@ Corner = Literal["outside upper left", "outside upper right"]
 
 Style = dict[str, Any]
 """Keyword arguments of matplotlib."""
+
+_SHIFTS = np.array([(dx, dy) for dy in (0, 8, -8, 15, -15, 22, -22) for dx in (6, -6)])
+"""Offsets of a name from its point, in typographic points, preferred ones first."""
 
 _FONTS = "'DejaVu Sans', Verdana, 'Segoe UI', system-ui, sans-serif"
 
@@ -248,6 +254,38 @@ def settle_layout(figure: Figure) -> None:
         with _literal_texts(figure), _without_glyph_warnings():
             engine.execute(figure)
         figure.set_layout_engine(None)
+
+
+def label_points(
+    axes: Axes, names: Sequence[str], *, points: npt.ArrayLike, size: float = 8, line: npt.ArrayLike = ()
+) -> None:
+    """Write each name next to its point, where it overlaps as few names, points and parts of a line as possible.
+
+    The limits of the axes must be final. Distant names are connected to their points by a thin line. Positions are
+    tried in a fixed order, so that equal figures have equal labels. Points and line have the shape (n, 2).
+    """
+    figure = root_figure(axes)
+    settle_layout(figure)
+    scale, frame = figure.dpi / 72, axes.get_window_extent()
+    centres = axes.transData.transform(np.asarray(points, dtype=float))
+    taken = np.hstack([centres - 4, centres + 4])  # left, bottom, right and top of what is drawn
+    for start, end in pairwise(axes.transData.transform(np.reshape(line, (-1, 2)))):
+        steps = np.linspace(start, end, 2 + int(np.hypot(*(end - start)) / 6))
+        taken = np.vstack([taken, np.hstack([steps - 2, steps + 2])])
+    look: Style = {"textcoords": "offset points", "va": "center", "fontsize": size, "annotation_clip": False}
+    look["color"] = axes.xaxis.label.get_color()
+    joint = {"arrowstyle": "-", "color": axes.spines["left"].get_edgecolor(), "linewidth": 0.5, "shrinkB": 3}
+    for name, point, centre in zip(names, np.asarray(points), centres, strict=True):
+        extent = np.array([0.62 * size * len(name), 1.1 * size]) * scale
+        lows = centre + _SHIFTS * scale - np.column_stack([_SHIFTS[:, 0] < 0, np.full(len(_SHIFTS), 0.5)]) * extent
+        boxes = np.hstack([lows, lows + extent])
+        overlaps = (boxes[:, None, :2] < taken[:, 2:]) & (taken[:, :2] < boxes[:, None, 2:])
+        outside = (boxes[:, 0] < frame.x0) | (boxes[:, 2] > frame.x1 + 6 * scale)
+        best = np.argmin(overlaps.all(axis=2).sum(axis=1) + outside)
+        taken = np.vstack([taken, boxes[best]])
+        dx, dy = _SHIFTS[best].tolist()
+        side = "left" if dx > 0 else "right"
+        axes.annotate(name, point, xytext=(dx, dy), ha=side, arrowprops=joint if abs(dy) > 10 else None, **look)
 
 
 @contextmanager

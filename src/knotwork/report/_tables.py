@@ -15,7 +15,7 @@ from knotwork.stats import compare_folds, wins
 from knotwork.training import METRICS
 
 __all__ = [
-    "MISSING",
+    "DASH",
     "Cell",
     "ReportTable",
     "average_rank_table",
@@ -33,7 +33,7 @@ __all__ = [
     "win_table",
 ]
 
-MISSING = "\N{EN DASH}"
+DASH = "\N{EN DASH}"
 """Shown for a missing number."""
 
 _LATEX = {
@@ -79,7 +79,7 @@ class Cell:
     def shown(self) -> str:
         """The text that readers see."""
         if not self.has_value:
-            return self.text or MISSING
+            return self.text or DASH
         star = "*" if self.note else ""
         if self.sd is None or not np.isfinite(self.sd):
             return format_number(self.value, self.digits) + star
@@ -172,7 +172,7 @@ def format_number(value: float | None, digits: int = 4) -> str:
     ('0.1235', '12,346', '\u2013')
     """
     if value is None or not np.isfinite(value):
-        return MISSING
+        return DASH
     return f"{value:,.{digits}f}"
 
 

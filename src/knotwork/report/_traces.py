@@ -8,18 +8,24 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 from sklearn.metrics import roc_auc_score
 
 from knotwork.datasets import SYNTHETIC, illustration_curve, illustration_probability, load_dataset
 from knotwork.report._aggregate import SCORES, in_order, of_size
-from knotwork.report._figures import best_epoch, draw_knot_trajectories, draw_learning_curves
+from knotwork.report._figures import legend_of, look_of
 from knotwork.report._illustrations import FitPanel, FittedCurve, draw_fits, draw_scatter
-from knotwork.report._page import Picture
+from knotwork.report._page import Drawing, Picture
+from knotwork.report._style import LIGHT, Style, add_legend, draw_point, name_axes, new_panels, panel_title
 from knotwork.study import PLANS, load_curves, load_histories, load_knot_paths, load_plan
 
 __all__ = [
+    "TRUTHS",
     "Traces",
     "describe_knots",
+    "draw_knot_trajectories",
+    "draw_learning_curves",
     "fit_picture",
     "knot_pictures",
     "learning_picture",
@@ -92,6 +98,37 @@ def learning_picture(frame: pd.DataFrame, histories: pd.DataFrame, task: str) ->
     )
 
 
+def draw_learning_curves(curves: Mapping[str, pd.DataFrame], *, ylabel: str) -> Drawing:
+    """Plot losses and validation scores of networks by epoch, with a marker at the best epoch.
+
+    `curves` maps methods to columns `loss` and `score`. The curves of a network have the group id ``curve-INDEX``, its
+    mark ``best-INDEX``.
+    """
+    figure, (left, right) = new_panels(2, size=(4.8, 3.7), lines="y")
+    drawing = Drawing(figure)
+    for axes, name in ((left, "training loss"), (right, ylabel)):
+        panel_title(axes, name)
+        axes.set_xlabel("epoch", fontsize=9)
+    left.set_yscale("log")
+    left.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5]))
+    left.yaxis.set_minor_locator(NullLocator())
+    left.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    for i, (method, curve) in enumerate(curves.items()):
+        score, best = curve["score"].to_numpy(dtype=float), best_epoch(curve)
+        title = f"{method}: best at epoch {best} of {len(curve)}"
+        line, mark = (drawing.part(f"{part}-{i}", title, method) for part in ("curve", "best"))
+        for axes, values in ((left, curve["loss"]), (right, score)):
+            axes.plot(np.arange(1, len(curve) + 1), values, linewidth=1.1, alpha=0.85, gid=line, **look_of(method))
+        draw_point(right, best, score[best - 1], method=method, size=5, gid=mark)
+    legend_of(figure, list(curves))
+    return drawing
+
+
+def best_epoch(curve: pd.DataFrame) -> int:
+    """Return the epoch of a learning curve with the lowest score, counted from 1."""
+    return int(np.nanargmin(curve["score"])) + 1
+
+
 def knot_pictures(frame: pd.DataFrame, knots: pd.DataFrame) -> list[Picture]:
     """Return the paths of the knots of the first feature, a figure per method, a panel per network."""
     pictures = []
@@ -157,6 +194,34 @@ def _order(setting: str) -> tuple[float, str]:
         return float(setting.rpartition(" ")[2]), setting
     except ValueError:
         return float("inf"), setting
+
+
+def draw_knot_trajectories(knots: Mapping[str, Floats], *, warm_up: int = 0) -> Drawing:
+    """Plot the distance of the knots of one feature from their start by epoch, a panel per setting, three in a row.
+
+    `knots` maps titles of panels to positions of shape (n_epochs, n_knots). The first `warm_up` epochs, in which knots
+    are fixed, are shaded. A knot has the group id ``knot-PANEL-KNOT`` and the same colour in all panels.
+    """
+    colours = LIGHT.data_colours
+    figure, grid = new_panels(len(knots), (0.5, 0.6), size=(3.2, 2.4), share="both")
+    drawing = Drawing(figure)
+    for p, (axes, (name, values)) in enumerate(zip(grid, knots.items(), strict=True)):
+        axes.axhline(0, color=LIGHT.muted, linewidth=0.8, zorder=1)
+        if warm_up:
+            axes.axvspan(0, warm_up, color=LIGHT.line, alpha=0.5, linewidth=0)
+        for k, path in enumerate(values.T):
+            moved = f"from {path[0]:.3f} to {path[-1]:.3f}, {path[-1] - path[0]:+.3f}"
+            gid = drawing.part(f"knot-{p}-{k}", f"{name}, knot {k + 1}: {moved}")
+            colour = colours[k % len(colours)]
+            axes.plot(np.arange(len(path)), path - path[0], color=colour, linewidth=1.3, gid=gid)
+        panel_title(axes, name)
+    starts = [f"{start:.3g}" for start in next(iter(knots.values()))[0]]
+    handles = [Line2D([], [], color=colours[k % len(colours)]) for k in range(len(starts))]
+    style: Style = {"title": "start of the knot", "title_fontsize": 8, "alignment": "left"}
+    legend = add_legend(figure, handles, starts, loc="outside upper left", ncols=min(len(starts), 8), **style)
+    legend.get_title().set_color(LIGHT.ink)
+    name_axes(figure, "epoch", "distance from the start")
+    return drawing
 
 
 def fit_picture(frame: pd.DataFrame, curves: pd.DataFrame) -> Picture | None:

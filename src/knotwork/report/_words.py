@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from knotwork.basis import FAMILIES
 from knotwork.datasets import DATASETS
+from knotwork.encoders import METHOD_TABLE
 from knotwork.report._aggregate import LEVEL, SCORES, TASKS, RankTable, of_size
 from knotwork.report._tables import ReportTable, cell_rows, format_number, format_span
 from knotwork.stats import problem_correlation
@@ -25,6 +27,7 @@ __all__ = [
     "describe_seeds",
     "describe_variants",
     "enumerate_words",
+    "lead_sentences",
     "list_failures",
     "list_sources",
 ]
@@ -86,6 +89,69 @@ def describe_best(records: pd.DataFrame, reference: str = "Std") -> list[str]:
                 gain, text = 0.0, f"{reference} is best on {dataset}: {score.label} {low}."
             lines.append((gain, text))
     return [line for _, line in sorted(lines, key=lambda pair: -pair[0])]
+
+
+def lead_sentences(tables: Sequence[RankTable]) -> list[str]:
+    """Return a sentence on the methods with the best average ranks by size, and one on significance.
+
+    For several sizes, families are named instead of methods. Empty if there are no ranks.
+    """
+    ranked = [table for table in tables if table.has_ranks]
+    if not ranked:
+        return []
+    sizes = list(dict.fromkeys(table.size for table in ranked))
+    groups: dict[tuple[tuple[str, str], ...], list[int | None]] = {}
+    for size in sizes:
+        of_size = [table for table in ranked if table.size == size]
+        names = [_families(table.best) if len(sizes) > 1 else enumerate_words(table.best) for table in of_size]
+        by_task = zip((f" for {table.task}" for table in of_size), names, strict=True)
+        groups.setdefault((("", names[0]),) if len(set(names)) == 1 else tuple(by_task), []).append(size)
+    ordered = sorted(groups.items(), key=lambda group: len(group[0]) > 1)
+    clauses = [_clause(names, where, first=i == 0) for i, (names, where) in enumerate(ordered)]
+    n_shared = sum(len(names) == 1 for names, _ in ordered)
+    shared = [", ".join(clauses[:n_shared])] if n_shared else []
+    return ["; ".join([*shared, *clauses[n_shared:]]) + ".", _certainty(ranked)]
+
+
+def _families(methods: Sequence[str]) -> str:
+    """Return the families of methods; the name of a method without a family."""
+    names = []
+    for method in methods:
+        known = METHOD_TABLE.get(method)
+        names.append(FAMILIES[known.family].label if known is not None and known.family in FAMILIES else method)
+    return enumerate_words(list(dict.fromkeys(names)))
+
+
+def _clause(names: Sequence[tuple[str, str]], sizes: Sequence[int | None], *, first: bool) -> str:
+    """Return the leaders at some sizes, such as ``at size 15, I-splines for regression and PLE for classification``.
+
+    `names` are pairs of a task and its leader; only the `first` clause has a verb.
+    """
+    parts = [name + (_verb(name) if first and i == 0 else "") + task for i, (task, name) in enumerate(names)]
+    known = [str(size) for size in sizes if size is not None]
+    at = f"at size{'s' if len(known) > 1 else ''} {enumerate_words(known)}" if known else ""
+    leaders = enumerate_words(parts)
+    return f"{leaders} {at}".rstrip() if first or len(names) == 1 else f"{at}, {leaders}"
+
+
+def _verb(name: str) -> str:
+    return " lead" if name.endswith("splines") or " and " in name else " leads"
+
+
+def _certainty(tables: Sequence[RankTable]) -> str:
+    """Return a sentence on how many methods are not significantly worse than the best ones."""
+    tested = [table for table in tables if table.has_tests]
+    if not tested:
+        return "This cannot be tested for significance: there is only one data set."
+    near = [len(table.not_worse()) for table in tested]
+    others = max(len(table.methods) for table in tested) - 1
+    if not any(table.differ.any() for table in tested):
+        return f"No difference between the {others + 1} methods is significant."
+    if max(near) == 0:
+        return "Each of them is significantly better than all others."
+    span = str(near[0]) if min(near) == max(near) else f"{min(near)} to {max(near)}"
+    verb = "is" if span == "1" else "are"
+    return f"Of the {others} other methods, {span} {verb} not significantly worse, with each data set counted once."
 
 
 def describe_ranks(table: RankTable) -> Finding:
