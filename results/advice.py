@@ -212,13 +212,13 @@ def advice_section() -> Iterator[str]:
     )
     ours, ranked = [], []
     for key, entry in budgets().items():
-        everything, own = budgets()[*key[:2], "high"], entry.configurations[chosen(entry)]
+        everything, pick = budgets()[*key[:2], "high"], entry.configurations[chosen(entry)]
         held = left_out(entry, key, log_excess(entry))
         ours.append(held)
         ranked.append(left_out(entry, key, rankdata(errors_of(entry), axis=1)).excess)
         yield (
             f"| {' | '.join(key)} | {named(of_paper(*key))} | {choice_of(everything, of_paper(*key)).place} "
-            f"| {choice_of(entry, of_paper(*key)).excess:.1f} | {named(own)} | {choice_of(everything, own).place} "
+            f"| {choice_of(entry, of_paper(*key)).excess:.1f} | {named(pick)} | {choice_of(everything, pick).place} "
             f"| {held.excess:.1f} | {held.same} of {len(entry.scores)} | {held.better} : {held.worse} |"
         )
     better, worse = (sum(getattr(held, name) for held in ours) for name in ("better", "worse"))

@@ -273,8 +273,11 @@ def verdict(data: Benchmark) -> str:
 
 def firsts(means: "pd.Series[float]") -> str:
     """Return the preferred candidate with the best validation scores, of one rule."""
-    names = {name: name.partition(":")[2] or FEATURE_CANDIDATES[0] for name in means.index
-             if name.partition(":")[0] == f"{CHOSEN}two-errors"}  # fmt: skip
+    names = {
+        name: name.partition(":")[2] or FEATURE_CANDIDATES[0]
+        for name in means.index
+        if name.partition(":")[0] == f"{CHOSEN}two-errors"
+    }
     return names[str(means[list(names)].idxmin())]
 
 
@@ -378,8 +381,10 @@ def decided_section(both: Scores, usual: str) -> Iterator[str]:
     better = both.valid[usual] < both.valid["none"]
     decided = ratio(both.error[usual].where(better, both.error["none"]), both.error["none"])
     logs = np.log(both.error[usual] / both.error["none"]).groupby(level="dataset").mean().sort_values()
-    least, most = (", ".join(f"{name} {percent(np.exp(value))}" for name, value in part.items())
-                   for part in (logs.head(5), logs.tail(5)[::-1]))  # fmt: skip
+    least, most = (
+        ", ".join(f"{name} {percent(np.exp(value))}" for name, value in part.items())
+        for part in (logs.head(5), logs.tail(5)[::-1])
+    )
     yield "\n" + paragraph(f"""
         Tables with the largest gains: {least}. With the largest losses: {most}. If validation rows decide in each table
         and fold whether to use interactions ({int(better.sum())} of {len(better)} times they do), the ratio is

@@ -198,8 +198,10 @@ def _compare_scores(network: str, both: pd.DataFrame) -> Comparison:
 
 def _differences(differences: "pd.Series[float]") -> str:
     side = "above" if differences.mean() >= 0 else "below"
-    return (f"The mean absolute difference is {differences.abs().mean():.4f}; ours are {abs(differences.mean()):.4f} "
-            f"{side} theirs on average.")  # fmt: skip
+    return (
+        f"The mean absolute difference is {differences.abs().mean():.4f}; ours are {abs(differences.mean()):.4f} "
+        f"{side} theirs on average."
+    )
 
 
 def compare_averages(summary: pd.DataFrame, paper: pd.DataFrame) -> list[Comparison]:
@@ -228,8 +230,17 @@ def _averages(summary: pd.DataFrame, quoted: Mapping[Any, Any]) -> list[dict[str
         table = rank_table(part, task, size=None if pd.isna(chosen) else int(chosen), network=network)
         if method in table.methods and table.problems:
             ours = float(table.scores[:, table.methods.index(method)].mean())
-            lines.append({"network": network, "method": method, "size": size, "n": len(table.problems),
-                          "ours": ours, "theirs": quoted["value"], "metric": table.metric})  # fmt: skip
+            lines.append(
+                {
+                    "network": network,
+                    "method": method,
+                    "size": size,
+                    "n": len(table.problems),
+                    "ours": ours,
+                    "theirs": quoted["value"],
+                    "metric": table.metric,
+                }
+            )
     return lines
 
 

@@ -107,8 +107,9 @@ def _ranks(ranks: Sequence[RankComparison], theirs: Mapping[str, pd.DataFrame]) 
     if not ranks:
         return []
     overall = [entry for entry in ranks if entry.network is None]
-    diagrams = [paper_picture(theirs[entry.table.task], entry.table.task, size=int(entry.table.size or 0))
-                for entry in overall]  # fmt: skip
+    diagrams = [
+        paper_picture(theirs[entry.table.task], entry.table.task, size=int(entry.table.size or 0)) for entry in overall
+    ]
     table, tables = agreement_table(ranks), [entry.as_table() for entry in overall]
     return [
         *describe_agreement(ranks),
@@ -137,8 +138,10 @@ def agreement_picture(ranks: Sequence[RankComparison]) -> Picture | None:
         methods, ours, theirs = list(map(str, entry.both.index)), entry.both["ours"], entry.both["theirs"]
         pairs.append(RankPair(label, methods, ours.to_numpy(), theirs.to_numpy()))
         labels.append(label)
-        titles |= {f"point-{place}-{i}": f"{method}: {ours.iloc[i]:.2f} here, {theirs.iloc[i]:.2f} in the paper"
-                   for i, method in enumerate(methods)}  # fmt: skip
+        titles |= {
+            f"point-{place}-{i}": f"{method}: {ours.iloc[i]:.2f} here, {theirs.iloc[i]:.2f} in the paper"
+            for i, method in enumerate(methods)
+        }
     return Picture(
         "paper_agreement",
         draw_agreement(pairs, ours="average rank here", theirs="average rank in the paper"),
@@ -146,9 +149,10 @@ def agreement_picture(ranks: Sequence[RankComparison]) -> Picture | None:
         "below it a method does better here.",
         f"Average ranks here against those of the paper. {'; '.join(labels)}.",
         titles,
-        methods={f"point-{place}-{i}": method for place, pair in enumerate(pairs)
-                 for i, method in enumerate(pair.methods)},
-    )  # fmt: skip
+        methods={
+            f"point-{place}-{i}": method for place, pair in enumerate(pairs) for i, method in enumerate(pair.methods)
+        },
+    )
 
 
 def paper_picture(paper: pd.DataFrame, task: str, *, size: int) -> Picture | None:

@@ -8,6 +8,7 @@ from knotwork.report import make_report
 from knotwork.report._aggregate import split_records
 from knotwork.report._document import _extra_section
 from knotwork.report._figures import heatmap_picture
+from knotwork.report._words import describe_seeds
 from tests.report.cases import make_records
 from tests.report.conftest import leave_out_pdf
 
@@ -95,6 +96,14 @@ def test_variants_of_two_plans_are_separate():
     knots = plan_of("end-knots", salt="knots", methods=["BS-Grad-U"]).assign(variant="no penalty")
     other = plan_of("end-resnet", backbones=["resnet"]).assign(variant="slow")
     assert [part.plans for part in split(*rates, knots, other)] == [("end", "end-resnet"), ("end-knots",)]
+
+
+def test_seeds_are_counted_by_kind_of_tokens():
+    records = make_records(2, 0, backbones=["ft"], methods=["Std", "PLE"], sizes=(7,), n_folds=2)
+    kinds = [records.assign(tokens=kind, seed=seed) for seed, kind in enumerate(("feature", "column"))]
+    (part,) = split_records(pd.concat(kinds, ignore_index=True))
+    assert part.n_seeds == 1
+    assert describe_seeds(part.frame).startswith("Each network was trained with one random seed per fold")
 
 
 def test_a_backbone_counts_once_for_a_data_set_whatever_its_tokens():

@@ -28,6 +28,7 @@ from knotwork.stats import (
 from knotwork.training import TrainingConfig
 
 __all__ = [
+    "LEVEL",
     "SCORES",
     "TASKS",
     "RankTable",
@@ -40,6 +41,7 @@ __all__ = [
     "of_size",
     "rank_table",
     "read_records",
+    "seeds_per_fold",
     "sizes_of",
     "split_records",
     "summarise_folds",
@@ -481,8 +483,8 @@ class ReportPart:
 
     @property
     def n_seeds(self) -> int:
-        """Number of random seeds per network and fold."""
-        return _n_seeds(self.frame)
+        """The largest number of random seeds of a network and fold."""
+        return int(seeds_per_fold(self.frame).max())
 
     @property
     def title(self) -> str:
@@ -525,7 +527,7 @@ def _belong_together(members: Sequence[str], held: pd.DataFrame, name: str, rows
         return False
     if _is_timed(held) or _is_timed(rows):
         return set(held["dataset"]) == set(rows["dataset"])
-    if not set(rows["method"]) <= set(held["method"]) or _n_seeds(rows) != _n_seeds(held):
+    if not set(rows["method"]) <= set(held["method"]) or seeds_per_fold(rows).max() != seeds_per_fold(held).max():
         return False
     if "key" not in rows.columns:
         return True
@@ -539,10 +541,10 @@ def _distinct(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.reindex(columns=_NETWORK).drop_duplicates()
 
 
-def _n_seeds(rows: pd.DataFrame) -> int:
-    """Return the number of random seeds per network and fold."""
-    seeds = rows.reindex(columns=[*_NETWORK, "seed"]).groupby(_NETWORK, dropna=False)["seed"]
-    return int(seeds.nunique().max())
+def seeds_per_fold(rows: pd.DataFrame) -> "pd.Series[int]":
+    """Return the number of random seeds of each network, with its tokens, and fold."""
+    columns = [*_NETWORK, "tokens"]
+    return rows.reindex(columns=[*columns, "seed"]).groupby(columns, dropna=False)["seed"].nunique()
 
 
 def _is_timed(rows: pd.DataFrame) -> bool:

@@ -20,17 +20,45 @@ __all__ = ["draw_cd_diagram"]
 
 Floats = npt.NDArray[np.float64]
 
-_FONT = 10.0  # points; all lengths below are inches at this size
-_TITLE = 1.2  # times the natural size
-_ROW = 0.21
-_LEVEL_HEIGHT = 0.10
-_CD_Y = 0.32
-_AXIS_Y = 0.80
-_LINE = 5.2
-_TEXT_MARGIN = 0.08
-_NUMBER = 0.5
-_TICK = 0.24  # least distance between numbers on the line
-_TEXT_SHARE = 0.6  # largest share of the width that names may take
+
+@dataclass(frozen=True)
+class DiagramLengths:
+    """Lengths of a diagram in inches, for text of `font` points; chosen by eye, and scaled with the text.
+
+    Parameters
+    ----------
+    font : float
+        Size of the text, in points.
+    title : float
+        Size of the title, as a multiple of `font`.
+    row, level : float
+        Height of a row of names, and of a level of bars.
+    cd_y, axis_y : float
+        Distances of the critical difference and of the line of ranks from the top.
+    line : float
+        Length of the line of ranks.
+    margin, number : float
+        Space around texts, and width of an average rank.
+    tick : float
+        Least distance between numbers on the line.
+    text_share : float
+        Largest share of the width for names.
+    """
+
+    font: float = 10.0
+    title: float = 1.2
+    row: float = 0.21
+    level: float = 0.10
+    cd_y: float = 0.32
+    axis_y: float = 0.80
+    line: float = 5.2
+    margin: float = 0.08
+    number: float = 0.5
+    tick: float = 0.24
+    text_share: float = 0.6
+
+
+LENGTHS = DiagramLengths()
 
 
 def draw_cd_diagram(
@@ -120,23 +148,24 @@ class _Diagram:
         half = (len(order) + 1) // 2
         self.sides = order[:half], order[half:][::-1]  # on the right the worst is on top, so that no lines cross
         self.left, self.right = (
-            max((_width(labels[i]) for i in side), default=0.0) + _NUMBER + 2 * _TEXT_MARGIN for side in self.sides
+            max((_width(labels[i]) for i in side), default=0.0) + LENGTHS.number + 2 * LENGTHS.margin
+            for side in self.sides
         )
         self.low = float(floor(ranks.min()))
         self.high = max(float(ceil(ranks.max())), self.low + 1)
         margin = 0.02 * (self.high - self.low)
         self.start, self.end = self.low - margin, max(self.high, self.low + (cd or 0.0)) + margin
         self.levels = _levels(spans, margin)
-        self.first_row = _AXIS_Y + 0.16 + _LEVEL_HEIGHT * (max(self.levels, default=-1) + 1) + _ROW / 2
-        self.height = self.first_row + _ROW * (half - 0.5) + _TEXT_MARGIN
+        self.first_row = LENGTHS.axis_y + 0.16 + LENGTHS.level * (max(self.levels, default=-1) + 1) + LENGTHS.row / 2
+        self.height = self.first_row + LENGTHS.row * (half - 0.5) + LENGTHS.margin
 
     def new_axes(self, theme: Theme, title: str | None, width: float | None) -> Axes:
         """Return the axes of a new figure, which is lower if its text is scaled down to a width."""
         height, texts = self.height, self.left + self.right
         if width is None:
-            width = max(texts + _LINE, 0.0 if title is None else 1.25 * _TITLE * _width(title))
+            width = max(texts + LENGTHS.line, 0.0 if title is None else 1.25 * LENGTHS.title * _width(title))
         else:
-            height *= min(1.0, _TEXT_SHARE * width / texts)
+            height *= min(1.0, LENGTHS.text_share * width / texts)
         whole = height + (0.0 if title is None else 0.35)
         figure = Figure(figsize=(width, whole), facecolor=theme.background)
         return figure.add_axes((0.0, 0.0, 1.0, height / whole))
@@ -145,16 +174,16 @@ class _Diagram:
         """Draw everything, with text scaled down to fit into the axes."""
         box = axes.get_position()
         width, height = np.array([box.width, box.height]) * root_figure(axes).get_size_inches()
-        scale = float(min(1.0, height / self.height, _TEXT_SHARE * width / (self.left + self.right)))
+        scale = float(min(1.0, height / self.height, LENGTHS.text_share * width / (self.left + self.right)))
         per_inch = (self.end - self.start) / (width - scale * (self.left + self.right))
         axes.set_xlim(self.start - per_inch * scale * self.left, self.end + per_inch * scale * self.right)
         axes.set_ylim(self.height, 0)
         axes.axis("off")
         pen = _Pen(axes, theme, scale)
         if title is not None:
-            style: Style = {"fontsize": _TITLE * _FONT * scale, "fontweight": "bold", "parse_math": False}
+            style: Style = {"fontsize": LENGTHS.title * LENGTHS.font * scale, "fontweight": "bold", "parse_math": False}
             axes.set_title(title, loc="left", x=0.01, color=theme.ink, **style)
-        n_numbers = min(15.0, (self.high - self.low) / per_inch / (_TICK * scale))
+        n_numbers = min(15.0, (self.high - self.low) / per_inch / (LENGTHS.tick * scale))
         self._draw_scale(pen, n_numbers)
         if self.cd is not None:
             self._draw_difference(pen, self.cd)
@@ -164,22 +193,22 @@ class _Diagram:
     def _draw_scale(self, pen: "_Pen", n_numbers: float) -> None:
         """Draw the line of ranks with its ticks and at most `n_numbers` numbers."""
         style: Style = {"gid": "scale", "linewidth": 1.1, "solid_capstyle": "projecting"}
-        pen.line([self.low, self.high], [_AXIS_Y, _AXIS_Y], **style)
+        pen.line([self.low, self.high], [LENGTHS.axis_y, LENGTHS.axis_y], **style)
         span = self.high - self.low
         step = next(step for step in (1, 2, 5, 10, 1000) if span / step <= n_numbers or step == 1000)
         for tick in np.arange(self.low, self.high + 0.25, step / 2):
             is_major = (tick - self.low) % step == 0
-            pen.line([tick, tick], [_AXIS_Y - (0.09 if is_major else 0.05), _AXIS_Y], **style)
+            pen.line([tick, tick], [LENGTHS.axis_y - (0.09 if is_major else 0.05), LENGTHS.axis_y], **style)
             if is_major:
-                pen.write((tick, _AXIS_Y - 0.11), f"{tick:g}", gid="tick", size=0.9)
+                pen.write((tick, LENGTHS.axis_y - 0.11), f"{tick:g}", gid="tick", size=0.9)
 
     def _draw_difference(self, pen: "_Pen", cd: float) -> None:
         """Draw the critical difference to scale, from the left end of the line."""
-        ends = [self.low, self.low + cd]
-        pen.line(ends, [_CD_Y, _CD_Y], gid="cd", linewidth=1.6, solid_capstyle="butt")
+        ends, y = [self.low, self.low + cd], LENGTHS.cd_y
+        pen.line(ends, [y, y], gid="cd", linewidth=1.6, solid_capstyle="butt")
         for x in ends:
-            pen.line([x, x], [_CD_Y - 0.05, _CD_Y + 0.05], gid="cd end", linewidth=1.6, solid_capstyle="butt")
-        pen.write((self.low + cd / 2, _CD_Y - 0.07), f"CD = {cd:.2f}", gid="cd text")
+            pen.line([x, x], [y - 0.05, y + 0.05], gid="cd end", linewidth=1.6, solid_capstyle="butt")
+        pen.write((self.low + cd / 2, y - 0.07), f"CD = {cd:.2f}", gid="cd text")
 
     def _draw_bars(self, pen: "_Pen") -> None:
         """Draw a bar from the best to the worst method of each group; its round ends keep a bar over ties visible.
@@ -189,7 +218,7 @@ class _Diagram:
         bar, dot = (4.0, 4.0) if self.cd is not None else (1.6, 5.5)
         style: Style = {"solid_capstyle": "butt", "marker": "o", "markersize": dot * pen.scale, "markeredgewidth": 0}
         for members, level in zip(self.spans, self.levels, strict=True):
-            height = [_AXIS_Y + 0.12 + _LEVEL_HEIGHT * level] * len(members)
+            height = [LENGTHS.axis_y + 0.12 + LENGTHS.level * level] * len(members)
             pen.line(members, height, gid="clique", linewidth=bar, color=pen.theme.blue, zorder=3, **style)
 
     def _draw_methods(self, pen: "_Pen") -> None:
@@ -197,18 +226,18 @@ class _Diagram:
         muted = pen.theme.muted
         for side, x_end, ha, sign in zip(self.sides, (self.start, self.end), ("right", "left"), (-1, 1), strict=True):
             for row, index in enumerate(side):
-                x, y = float(self.ranks[index]), self.first_row + _ROW * row
+                x, y = float(self.ranks[index]), self.first_row + LENGTHS.row * row
                 style: Style = {"gid": "leader", "linewidth": 0.8, "solid_joinstyle": "miter"}
-                pen.line([x, x, x_end], [_AXIS_Y, y, y], color=muted, **style)
+                pen.line([x, x, x_end], [LENGTHS.axis_y, y, y], color=muted, **style)
                 align: Style = {"ha": ha, "va": "center_baseline"}
-                pen.write((x_end, y), f"{x:.2f}", gid="rank", color=muted, shift=sign * _TEXT_MARGIN, **align)
-                shift = sign * (_NUMBER + _TEXT_MARGIN)
+                pen.write((x_end, y), f"{x:.2f}", gid="rank", color=muted, shift=sign * LENGTHS.margin, **align)
+                shift = sign * (LENGTHS.number + LENGTHS.margin)
                 pen.write((x_end, y), self.labels[index], gid="name", shift=shift, **align)
 
 
 def _width(text: str) -> float:
     """Return the width of a text in inches at the natural size, with a margin for rounding at smaller sizes."""
-    width, _, _ = text_to_path.get_text_width_height_descent(text, FontProperties(size=_FONT), ismath=False)
+    width, _, _ = text_to_path.get_text_width_height_descent(text, FontProperties(size=LENGTHS.font), ismath=False)
     return 1.08 * float(width) / 72
 
 
@@ -239,6 +268,12 @@ class _Pen:
     def write(self, at: tuple[float, float], text: str, *, size: float = 1.0, shift: float = 0.0, **style: Any) -> None:
         """Write literal text `shift` inches to the right of a point, by default centred above it."""
         at_side = (72 * shift * size * self.scale, 0)
-        look: Style = {"fontsize": _FONT * size * self.scale, "color": self.theme.ink, "ha": "center", "va": "bottom"}
-        look |= {"textcoords": "offset points", "parse_math": False, "annotation_clip": False} | style
+        look: Style = {"fontsize": LENGTHS.font * size * self.scale, "color": self.theme.ink}
+        look |= {
+            "ha": "center",
+            "va": "bottom",
+            "textcoords": "offset points",
+            "parse_math": False,
+            "annotation_clip": False,
+        } | style
         self.axes.annotate(text, at, xytext=at_side, **look)

@@ -71,10 +71,10 @@ def fixed_counterpart(method: str) -> str | None:
     >>> fixed_counterpart("BS-Grad-U"), fixed_counterpart("PLE")
     ('BS-U', None)
     """
-    known = METHOD_TABLE.get(method)
-    if known is None or known.start is None or not known.learnable:
+    entry = METHOD_TABLE.get(method)
+    if entry is None or entry.start is None or not entry.learnable:
         return None
-    return str(EncodingName.parse(known.start)._replace(embedding=EncodingName.parse(method).embedding))
+    return str(EncodingName.parse(entry.start)._replace(embedding=EncodingName.parse(method).embedding))
 
 
 def _with_fixed(networks: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
@@ -158,8 +158,10 @@ def per_epoch(one: pd.DataFrame, other: pd.DataFrame) -> tuple["pd.Series[float]
         frame[["epoch_seconds", "train_seconds", "epochs"]].apply(pd.to_numeric, errors="coerce").astype(float)
         for frame in (one, other)
     ]
-    known = numbers[0]["epoch_seconds"].notna() & numbers[1]["epoch_seconds"].notna()
-    first, second = (clock["epoch_seconds"].where(known, clock["train_seconds"] / clock["epochs"]) for clock in numbers)
+    recorded = numbers[0]["epoch_seconds"].notna() & numbers[1]["epoch_seconds"].notna()
+    first, second = (
+        clock["epoch_seconds"].where(recorded, clock["train_seconds"] / clock["epochs"]) for clock in numbers
+    )
     return first, second
 
 
@@ -356,13 +358,13 @@ def cost_pictures(summary: pd.DataFrame, tables: Sequence[RankTable]) -> list[tu
 
     Tables without ranks or recorded times are left out.
     """
-    known = [(table, _cost_points(summary, table)) for table in tables if table.has_ranks]
-    known = [(table, points) for table, points in known if len(points)]
-    if not known:
+    timed = [(table, _cost_points(summary, table)) for table in tables if table.has_ranks]
+    timed = [(table, points) for table, points in timed if len(points)]
+    if not timed:
         return []
-    both = pd.concat([points for _, points in known])
+    both = pd.concat([points for _, points in timed])
     limits = (both["seconds"].min(), both["seconds"].max(), both["rank"].min(), both["rank"].max())
-    return [(table.task, name_size(table.size), _cost_picture(table, points, limits)) for table, points in known]
+    return [(table.task, name_size(table.size), _cost_picture(table, points, limits)) for table, points in timed]
 
 
 def _cost_points(summary: pd.DataFrame, table: RankTable) -> pd.DataFrame:
@@ -501,9 +503,9 @@ def _cheapest_first(part: pd.DataFrame) -> list[Configuration]:
 def _within(configuration: Configuration, budget: str, sizes: list[int | None]) -> bool:
     """Return whether a budget allows a method of this size; unknown methods count as expensive."""
     method, size = configuration
-    known = METHOD_TABLE.get(method)
-    learned = known is None or known.learnable
-    from_trees = known is None or (known.supervised and not known.has_bins)
+    entry = METHOD_TABLE.get(method)
+    learned = entry is None or entry.learnable
+    from_trees = entry is None or (entry.supervised and not entry.has_bins)
     place = 0 if size is None else sizes.index(size)
     if budget == "low":
         return place == 0 and not learned and not from_trees

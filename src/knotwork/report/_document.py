@@ -21,16 +21,13 @@ from knotwork.report._aggregate import (
     summarise_folds,
     wide_problems,
 )
-from knotwork.report._page import Content, Picture, ReportFiles, Section, page_template
+from knotwork.report._page import PAGE_LIMITS, Content, Picture, ReportFiles, Section, page_template
 from knotwork.report._style import DARK, LIGHT, method_colour
 from knotwork.report._tables import ReportTable
 from knotwork.report._traces import Traces, load_traces
 from knotwork.study import load_results, read_manifests, with_known
 
 __all__ = ["load_plans", "load_records", "make_report", "report_folder"]
-
-_MOST_GRIDS = 4
-"""Maximum number of grids of sizes on the page; all of them are written as tables."""
 
 SectionMaker = Callable[[Sequence[ReportPart]], Section | None]
 """Makes a further section of a report from its parts, or returns None."""
@@ -61,8 +58,8 @@ def load_records(folder: Path) -> pd.DataFrame:
     if not hashes:
         return with_known(load_results(folder), Path(folder))
     # The provenance file refers to the plan that a network was trained for; other plans may share the network.
-    known = {name: with_known(load_results(folder, plan_hash), Path(folder)) for name, plan_hash in hashes.items()}
-    return pd.concat([frame.assign(plan=name) for name, frame in known.items()], ignore_index=True)
+    by_plan = {name: with_known(load_results(folder, plan_hash), Path(folder)) for name, plan_hash in hashes.items()}
+    return pd.concat([frame.assign(plan=name) for name, frame in by_plan.items()], ignore_index=True)
 
 
 def load_plans(folder: Path) -> dict[str, Any] | None:
@@ -151,7 +148,7 @@ def make_report(
     parts = split_records(records, traced)
     out = Path(out)
     out.parent.mkdir(parents=True, exist_ok=True)
-    frame = _once([part.frame for part in parts])
+    frame = _without_repeats([part.frame for part in parts])
     main = next((part for part in parts if part.kind == "benchmark"), None)
     further = [section for make in sections if (section := make(parts)) is not None]
     files = ReportFiles(out.parent)
@@ -185,7 +182,7 @@ def _colour_name(method: str) -> str:
     return next(name for name, value in vars(LIGHT).items() if value == colour)
 
 
-def _once(frames: list[pd.DataFrame]) -> pd.DataFrame:
+def _without_repeats(frames: list[pd.DataFrame]) -> pd.DataFrame:
     """Return the rows of all parts, without duplicates of networks in several plans."""
     frame = pd.concat(frames, ignore_index=True)
     return frame[frame["key"].isna() | ~frame["key"].duplicated()].reset_index(drop=True)
@@ -241,8 +238,8 @@ def _summary(main: ReportPart | None, grids: Sequence[ReportPart]) -> Section:
     else:
         content += _results(main)
     for part in grids:
-        found = [_words.describe_grid(part.summary, *problem) for problem in wide_problems(part.summary)]
-        content.append(("findings", [finding for finding in found if finding is not None]))
+        findings = [_words.describe_grid(part.summary, *problem) for problem in wide_problems(part.summary)]
+        content.append(("findings", [finding for finding in findings if finding is not None]))
     return Section("", content)
 
 
@@ -356,7 +353,7 @@ def _grids(summary: pd.DataFrame) -> tuple[list[Content], list[ReportTable]]:
     tables = []
     for dataset, network in wide_problems(summary):
         table = _tables.grid_table(summary, dataset, network=network)
-        if len(content) < 2 * _MOST_GRIDS:
+        if len(content) < 2 * PAGE_LIMITS.grids:
             content += [_figures.grid_picture(summary, dataset, network=network), _folded(table)]
         else:
             tables.append(table)

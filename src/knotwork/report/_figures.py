@@ -28,7 +28,7 @@ from knotwork.report._aggregate import (
     sizes_of,
 )
 from knotwork.report._cd_diagram import draw_cd_diagram
-from knotwork.report._page import Drawing, Picture
+from knotwork.report._page import PAGE_LIMITS, Drawing, Picture
 from knotwork.report._style import (
     LIGHT,
     PHONE,
@@ -72,9 +72,6 @@ _CELL = 0.62, 0.34
 
 _CD_WIDTH = 5.8
 """Width in inches of a critical difference diagram; a page shows two side by side."""
-
-_MAX_SCORE_PANELS = 6
-"""Maximum number of panels of scores; beyond that, a table is easier to read."""
 
 _STYLES: dict[str, Literal["--", ":", "-."]] = {"Std": "--", "MinMax": ":", "PLE-Adaptive": "-."}
 """Line styles of methods without a size, or with a size that is not chosen."""
@@ -125,7 +122,7 @@ def _cd_picture(
         drawing.part(f"method-{i}", f"{name}: average rank {ranks[i]:.2f}", name)
     for i, group in enumerate(members):
         drawing.part(f"group-{i}", f"No significant difference: {', '.join(table.methods[j] for j in group)}")
-    shown = _listed([table.methods[i] for i in order], [float(ranks[i]) for i in order])
+    shown = ", ".join(f"{table.methods[i]} {ranks[i]:.2f}" for i in order)
     label = f"Critical difference diagram, {title}. {note} Average ranks: {shown}."
     return drawing.picture(file_name(kind, table.task, table.size), caption, label, figures[1])
 
@@ -163,11 +160,11 @@ def lead_picture(tables: Sequence[RankTable]) -> Picture | None:
     )
 
 
-def _methods(tables: Sequence[RankTable]) -> list[str]:
+def _ranked_methods(tables: Sequence[RankTable]) -> list[str]:
     return in_order([method for table in tables for method in table.methods])
 
 
-def _title(tables: Sequence[RankTable], method: str) -> str:
+def _rank_tooltip(tables: Sequence[RankTable], method: str) -> str:
     """Return the tooltip of a method: its average ranks."""
     shown = [
         f"{table.ranks[table.methods.index(method)]:.2f}" + ("" if table.size is None else f" at size {table.size}")
@@ -190,16 +187,16 @@ def draw_rank_lines(panels: Sequence[Sequence[RankTable]], *, narrow: bool = Fal
     The line and the name of a method have the group ids ``lead-PANEL-METHOD`` and ``lead-PANEL-METHOD-name``; `narrow`
     figures are as wide as a phone, with one panel above the other.
     """
-    n = max(len(_methods(tables)) for tables in panels)
+    n = max(len(_ranked_methods(tables)) for tables in panels)
     drawing, grid = _drawn_panels(len(panels), size=(4.9, max(2.4, 0.9 + 0.24 * n)), narrow=narrow)
     for p, (axes, tables) in enumerate(zip(grid, panels, strict=True)):
-        methods = _methods(tables)
+        methods = _ranked_methods(tables)
         leaders = {method for table in tables for method in table.best}
         ends = []
         for i, method in enumerate(methods):
             places = [(x, t.ranks[t.methods.index(method)]) for x, t in enumerate(tables) if method in t.methods]
             x, y = np.array(places, dtype=float).T
-            lead, title = method in leaders, _title(tables, method)
+            lead, title = method in leaders, _rank_tooltip(tables, method)
             gid = drawing.part(f"lead-{p}-{i}", title, method)
             drawing.part(f"{gid}-name", title, method)
             colour, marker, width = method_colour(method, LIGHT), method_marker(method), 3.0 if lead else 1.1
@@ -263,7 +260,9 @@ def draw_rank_dots(panels: Sequence[Sequence[RankTable]], *, narrow: bool = Fals
     for p, (axes, (table, *_)) in enumerate(zip(grid, panels, strict=True)):
         for row, place in enumerate(table.order):
             method = table.methods[place]
-            gid = drawing.part(f"lead-{p}-{_methods([table]).index(method)}", _title([table], method), method)
+            gid = drawing.part(
+                f"lead-{p}-{_ranked_methods([table]).index(method)}", _rank_tooltip([table], method), method
+            )
             ends = [table.intervals.low[place], table.intervals.high[place]]
             axes.plot(ends, [row, row], color=method_colour(method, LIGHT), linewidth=1.4, gid=gid)
             draw_point(axes, table.ranks[place], row, method=method, size=7, gid=gid)
@@ -390,7 +389,7 @@ def score_picture(summary: pd.DataFrame) -> Picture | None:
         )
         for size in sizes_of(problem)
     ]
-    if not 0 < len(panels) <= _MAX_SCORE_PANELS:
+    if not 0 < len(panels) <= PAGE_LIMITS.score_panels:
         return None
     height = 0.9 + 0.2 * max(rows["method"].nunique() for _, _, rows in panels)
     figure, grid = new_panels(len(panels), (0.4, 0.0), size=(3.3, height), lines="y")
@@ -513,10 +512,6 @@ def grid_picture(summary: pd.DataFrame, dataset: str, *, network: str) -> Pictur
         f"Best mean: {best['method']}{size}, {best['mean']:.4f}.",
         f"{metric.label} by size on {dataset} with {network}. Best: {best['method']}{size}, {best['mean']:.4f}.",
     )
-
-
-def _listed(names: Sequence[str], values: Sequence[float], digits: int = 2) -> str:
-    return ", ".join(f"{name} {value:.{digits}f}" for name, value in zip(names, values, strict=True))
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from operator import methodcaller
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
@@ -18,10 +18,47 @@ from knotwork._files import write_together
 from knotwork.report._style import LIGHT, PHONE, Theme, dark_svg, darken, natural_width, recoloured, svg_text
 from knotwork.report._tables import ReportTable
 
-__all__ = ["Drawing", "Picture", "ReportFiles", "Section", "page_template", "save_figure", "shown_picture"]
-
+__all__ = [
+    "PAGE_LIMITS",
+    "Drawing",
+    "PageLimits",
+    "Picture",
+    "ReportFiles",
+    "Section",
+    "page_template",
+    "save_figure",
+    "shown_picture",
+]
 
 _IMAGE = re.compile(r"<image\b([^>]*?)/>")
+
+
+@dataclass(frozen=True)
+class PageLimits:
+    """How much of a long list a page shows: conventions for readable pages; no ranks, tests or tables depend on them.
+
+    Parameters
+    ----------
+    listed : int
+        Runs, sources or seeds in a list; the rest is counted.
+    grouped : int
+        Problems, methods or groups of problems in a sentence on what is not ranked.
+    characters : int
+        Characters of the traceback of a failure; the end, with the message, is kept.
+    grids : int
+        Grids of sizes; all of them are written as tables.
+    score_panels : int
+        Panels in the figure of scores; if there are more, a table is easier to read.
+    """
+
+    listed: int = 20
+    grouped: int = 5
+    characters: int = 4000
+    grids: int = 4
+    score_panels: int = 6
+
+
+PAGE_LIMITS = PageLimits()
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,7 +302,7 @@ def _pdf(figure: Figure) -> bytes:
 
 
 @cache
-def page_template(name: str) -> Any:
+def page_template(name: str) -> Template:
     """Return a template of the folder ``templates``; its method ``render`` returns a page."""
     environment = Environment(
         loader=PackageLoader("knotwork.report", "templates"),

@@ -1,4 +1,4 @@
-"""Colours of figures, and figures as SVG for files and for pages with a light and a dark mode."""
+"""Look of figures: colours, panels, points and their names; and figures as SVG, for light and dark pages."""
 
 import io
 import re
@@ -159,14 +159,14 @@ def method_colour(method: str, theme: Theme) -> str:
 
 
 def method_marker(method: str) -> str:
-    """Return the marker of a method's placement, which tells methods of one family apart without colour."""
-    known = METHOD_TABLE.get(method)
-    if known is None or known.placement is None:
+    """Return the marker of a method's placement, which distinguishes methods of one family without colour."""
+    entry = METHOD_TABLE.get(method)
+    if entry is None or entry.placement is None:
         return "X" if method == "MinMax" else "o"
-    if known.adaptive:
+    if entry.adaptive:
         return "v"
-    markers = _LEARNED if known.learnable else _MARKERS
-    return markers[list(PLACEMENTS).index(known.placement) % len(markers)]
+    markers = _LEARNED if entry.learnable else _MARKERS
+    return markers[list(PLACEMENTS).index(entry.placement) % len(markers)]
 
 
 def clean_axes(axes: Axes, theme: Theme) -> None:

@@ -199,7 +199,7 @@ def cell_rows(rows: Iterable[Iterable[Any]], digits: Iterable[int]) -> list[list
     return [[_cell(value, n) for value, n in zip(row, places, strict=True)] for row in rows]
 
 
-def _cell(value: Any, digits: int) -> Cell:
+def _cell(value: Cell | str | float | None, digits: int) -> Cell:
     if isinstance(value, Cell):
         return value
     return Cell(value) if isinstance(value, str) else Cell(value=None if value is None else float(value), digits=digits)

@@ -133,10 +133,10 @@ def knot_pictures(frame: pd.DataFrame, knots: pd.DataFrame) -> list[Picture]:
     """Return the paths of the knots of the first feature, a figure per method, a panel per network."""
     pictures = []
     for method, paths in _paths(frame, knots).items():
-        still = min(int(np.argmax((path != path[0]).any(axis=1))) or len(path) for path in paths.values())
+        first_move = min(int(np.argmax((path != path[0]).any(axis=1))) or len(path) for path in paths.values())
         feature = str(knots["feature"].iloc[0])
         moved = "; ".join(f"{name} {_travel(path):.3f}" for name, path in paths.items())
-        picture = draw_knot_trajectories(paths, warm_up=max(0, still - 1)).picture(
+        picture = draw_knot_trajectories(paths, warm_up=max(0, first_move - 1)).picture(
             f"knots_{method}",
             f"{method}: distance of the knots of {feature} from their start, by epoch, in units of the feature. "
             "Shaded: epochs before any knot moves.",
@@ -237,8 +237,8 @@ def fit_picture(frame: pd.DataFrame, curves: pd.DataFrame) -> Picture | None:
             curve = curves[curves["key"] == part.loc[method, "key"]].sort_values("x")
             grid = curve["x"].to_numpy(dtype=float)
             values = curve["value"].to_numpy(dtype=float)
-            known = noiseless_scores(task, TRUTHS[dataset](grid), values)
-            note = ", ".join(f"{name} {score:.4f}" for name, score in known.items())
+            quality = noiseless_scores(task, TRUTHS[dataset](grid), values)
+            note = ", ".join(f"{name} {score:.4f}" for name, score in quality.items())
             fits.append(FittedCurve(method, values, note))
             notes.append(f"{task}, {method}: {note}; {SCORES[task].label} of test rows {scores[method]:.4f}")
         table = load_dataset(dataset)

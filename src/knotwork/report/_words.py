@@ -10,7 +10,8 @@ import pandas as pd
 from knotwork.basis import FAMILIES
 from knotwork.datasets import DATASETS
 from knotwork.encoders import METHOD_TABLE
-from knotwork.report._aggregate import LEVEL, SCORES, TASKS, RankTable, of_size
+from knotwork.report._aggregate import LEVEL, SCORES, TASKS, RankTable, of_size, seeds_per_fold
+from knotwork.report._page import PAGE_LIMITS
 from knotwork.report._tables import ReportTable, cell_rows, format_number, format_span
 from knotwork.stats import problem_correlation
 from knotwork.study import PROVENANCE
@@ -31,15 +32,6 @@ __all__ = [
     "list_failures",
     "list_sources",
 ]
-
-_MOST_LISTED = 20
-"""Maximum number of runs, sources or seeds in a list; the rest is counted."""
-
-_MOST_GROUPED = 5
-"""Maximum number of problems, methods or groups of problems in a sentence on what is not ranked."""
-
-_MOST_CHARACTERS = 4000
-"""Maximum length of the traceback of a failure; the end, with the message, is kept."""
 
 
 @dataclass(frozen=True)
@@ -117,8 +109,8 @@ def _families(methods: Sequence[str]) -> str:
     """Return the families of methods; the name of a method without a family."""
     names = []
     for method in methods:
-        known = METHOD_TABLE.get(method)
-        names.append(FAMILIES[known.family].label if known is not None and known.family in FAMILIES else method)
+        entry = METHOD_TABLE.get(method)
+        names.append(FAMILIES[entry.family].label if entry is not None and entry.family in FAMILIES else method)
     return enumerate_words(list(dict.fromkeys(names)))
 
 
@@ -128,8 +120,8 @@ def _clause(names: Sequence[tuple[str, str]], sizes: Sequence[int | None], *, fi
     `names` are pairs of a task and its leader; only the `first` clause has a verb.
     """
     parts = [name + (_verb(name) if first and i == 0 else "") + task for i, (task, name) in enumerate(names)]
-    known = [str(size) for size in sizes if size is not None]
-    at = f"at size{'s' if len(known) > 1 else ''} {enumerate_words(known)}" if known else ""
+    shown = [str(size) for size in sizes if size is not None]
+    at = f"at size{'s' if len(shown) > 1 else ''} {enumerate_words(shown)}" if shown else ""
     leaders = enumerate_words(parts)
     return f"{leaders} {at}".rstrip() if first or len(names) == 1 else f"{at}, {leaders}"
 
@@ -266,8 +258,7 @@ def describe_dependence(tables: Sequence[RankTable]) -> list[str]:
 
 def describe_seeds(frame: pd.DataFrame) -> str:
     """Describe the number of random seeds per fold."""
-    keys = ["task", "dataset", "network", "method", "size", "fold"]
-    counts = frame.groupby(keys, dropna=False)["seed"].nunique()
+    counts = seeds_per_fold(frame)
     if counts.max() <= 1:
         return (
             "Each network was trained with one random seed per fold: scores are means over folds, whose networks have "
@@ -337,10 +328,10 @@ def _left_out(table: RankTable) -> str:
         alike.setdefault(tuple(lacked), []).append(f"{dataset} with {network}")
     groups = []
     for methods, problems in alike.items():
-        lacking = enumerate_words(methods) if len(methods) <= _MOST_GROUPED else f"{len(methods)} methods"
-        groups.append(f"{enumerate_words(_shortened(problems, _MOST_GROUPED))} (without {lacking})")
-    more = f"; and {len(groups) - _MOST_GROUPED} more" if len(groups) > _MOST_GROUPED else ""
-    return "; ".join(groups[:_MOST_GROUPED]) + more
+        lacking = enumerate_words(methods) if len(methods) <= PAGE_LIMITS.grouped else f"{len(methods)} methods"
+        groups.append(f"{enumerate_words(_shortened(problems, PAGE_LIMITS.grouped))} (without {lacking})")
+    more = f"; and {len(groups) - PAGE_LIMITS.grouped} more" if len(groups) > PAGE_LIMITS.grouped else ""
+    return "; ".join(groups[: PAGE_LIMITS.grouped]) + more
 
 
 def describe_grid(summary: pd.DataFrame, dataset: str, network: str) -> Finding | None:
@@ -376,10 +367,10 @@ def list_sources(frame: pd.DataFrame) -> list[tuple[str, str]]:
         shown = [f"{value} ({count:,} networks)" for value, count in counts.items()]
         name = column.removesuffix("_version").replace("_", " ").replace("scikit learn", "scikit-learn")
         only_missing = list(counts.index) == ["not recorded"]
-        sources.append((name, "not recorded" if only_missing else "; ".join(_shortened(shown, _MOST_LISTED))))
+        sources.append((name, "not recorded" if only_missing else "; ".join(_shortened(shown, PAGE_LIMITS.listed))))
     seeds = sorted({str(seed) for seed in frame["seed"].dropna()}, key=lambda seed: (len(seed), seed))
-    more = f" and {len(seeds) - _MOST_LISTED} more" if len(seeds) > _MOST_LISTED else ""
-    return [*sources, ("random seeds", ", ".join(seeds[:_MOST_LISTED]) + more if seeds else "not recorded")]
+    more = f" and {len(seeds) - PAGE_LIMITS.listed} more" if len(seeds) > PAGE_LIMITS.listed else ""
+    return [*sources, ("random seeds", ", ".join(seeds[: PAGE_LIMITS.listed]) + more if seeds else "not recorded")]
 
 
 def checksum_table(frame: pd.DataFrame) -> ReportTable:
@@ -409,10 +400,11 @@ def list_failures(frame: pd.DataFrame) -> list[dict[str, Any]]:
     for reason, part in failed.groupby(reasons, sort=False):
         runs = [
             f"{row['dataset']}, {row['network']}, {row['method']}{of_size(row['size'])}, fold {row['fold']}"
-            for row in part.head(_MOST_LISTED).to_dict("records")
+            for row in part.head(PAGE_LIMITS.listed).to_dict("records")
         ]
         details = errors[part.index[0]]
-        if len(details) > _MOST_CHARACTERS:
-            details = f"… {len(details) - _MOST_CHARACTERS:,} characters left out …\n{details[-_MOST_CHARACTERS:]}"
+        n_cut = len(details) - PAGE_LIMITS.characters
+        if n_cut > 0:
+            details = f"… {n_cut:,} characters left out …\n{details[n_cut:]}"
         failures.append({"reason": str(reason), "count": len(part), "runs": runs, "details": details})
     return sorted(failures, key=lambda failure: -failure["count"])
