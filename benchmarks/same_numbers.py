@@ -130,8 +130,15 @@ def estimators() -> Named:
 
 def study() -> Named:
     methods = ["Std", "PLE", "BS-Q", "IS-CART", "BS-LGBM", "MS-Grad-U", "PLR"]
-    plan = kw.study.Plan(name="same", datasets=["abalone", "churn"], methods=methods, sizes=[7], backbones=["mlp"], folds=2,
-                         training=kw.TrainingConfig(max_epochs=3))  # fmt: skip
+    plan = kw.study.Plan(
+        name="same",
+        datasets=["abalone", "churn"],
+        methods=methods,
+        sizes=[7],
+        backbones=["mlp"],
+        folds=2,
+        training=kw.TrainingConfig(max_epochs=3),
+    )
     with tempfile.TemporaryDirectory() as folder:
         kw.study.run(plan, folder)
         records = kw.study.load_results(folder).sort_values(["dataset", "method", "fold"])

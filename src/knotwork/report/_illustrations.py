@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +11,7 @@ from matplotlib.figure import Figure
 
 from knotwork import basis
 from knotwork._checks import argument_error
-from knotwork.encoders import make_encoder
+from knotwork.encoders import PiecewiseLinearEncoder, SplineEncoder, make_encoder
 from knotwork.report._style import Theme, clean_axes, new_figure, new_panels, panel_title, theme_of
 
 __all__ = [
@@ -69,7 +68,9 @@ def draw_bases(values: Floats, target: Floats, *, name: str, size: int = 7, dark
     return figure
 
 
-def draw_features(encoder: Any, values: npt.ArrayLike, *, names: list[str], dark: bool = False) -> Figure:
+def draw_features(
+    encoder: SplineEncoder | PiecewiseLinearEncoder, values: npt.ArrayLike, *, names: list[str], dark: bool = False
+) -> Figure:
     """Draw the functions and knots of a fitted encoder over the histogram of each column, three panels in a row.
 
     Parameters
@@ -99,7 +100,9 @@ def draw_features(encoder: Any, values: npt.ArrayLike, *, names: list[str], dark
     return figure
 
 
-def _draw_feature(axes: Axes, encoder: Any, values: Floats, *, feature: int, theme: Theme) -> None:
+def _draw_feature(
+    axes: Axes, encoder: SplineEncoder | PiecewiseLinearEncoder, values: Floats, *, feature: int, theme: Theme
+) -> None:
     """Draw the functions of one feature, its knots and the histogram of its values."""
     low, high = encoder.domain_[feature]
     grid = np.tile(np.nanmean(values, axis=0), (601, 1))
