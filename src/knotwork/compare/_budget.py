@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import torch
 
 from knotwork._preparation.members import PreparedTable
 from knotwork.compare._inputs import Source
@@ -160,7 +161,12 @@ class Speed:
 
 
 def measure_speed(
-    source: Source, candidates: Sequence[Encoding], *, backbone: Backbone, device: Any = "auto", seed: int = 0
+    source: Source,
+    candidates: Sequence[Encoding],
+    *,
+    backbone: Backbone,
+    device: str | torch.device = "auto",
+    seed: int = 0,
 ) -> Speed:
     """Fit every encoding, and train a few networks of the largest size for two epochs.
 
@@ -197,7 +203,7 @@ def measure_speed(
 
 
 def _step_times(
-    prepared: PreparedTable, members: list[Member], backbone: Backbone, device: Any
+    prepared: PreparedTable, members: list[Member], backbone: Backbone, device: str | torch.device
 ) -> tuple[float, float, float]:
     """Return the fixed part and the part per row of the seconds of a step of one network, and those of making it."""
     batches = sorted({min(batch, len(members[0].train)) for batch in (MEASURED.small_batch, MEASURED.rows_trained)})
@@ -211,7 +217,7 @@ def _step_times(
 
 
 def _step_seconds(
-    prepared: PreparedTable, members: list[Member], backbone: Backbone, device: Any, batch: int
+    prepared: PreparedTable, members: list[Member], backbone: Backbone, device: str | torch.device, batch: int
 ) -> tuple[float, float]:
     """Return the seconds of a step of one network without the first epoch, and those before it, per network."""
     clock, steps = [time.perf_counter()], list[int]()

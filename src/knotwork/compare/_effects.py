@@ -340,7 +340,7 @@ def ordered_categories(column: pd.Series, frequent: Sequence[Any]) -> npt.NDArra
     out[:] = list(frequent)
     words = [str(value).strip().lower() for value in frequent]
     starts = [re.match(r"[-+]?\d+(\.\d+)?", word) for word in words]
-    ranks: Any = [float(start.group()) for start in starts if start is not None]
+    ranks: Sequence[float] | npt.NDArray[np.intp] = [float(start.group()) for start in starts if start is not None]
     for names in CALENDAR:
         order = [name.lower() for name in names]
         if set(words) <= set(order):

@@ -1,4 +1,4 @@
-"""What a comparison is given: its options, the encodings that it compares, and the user's table."""
+"""What a comparison takes: its options, the encodings that it compares, and the user's table."""
 
 import math
 from collections.abc import Sequence

@@ -75,7 +75,7 @@ class Rounds:
     source: Source
     options: CompareOptions
     candidates: Sequence[Encoding]
-    device: Any
+    device: str | torch.device
     progress: Progress | None
     note: Callable[[str], None]
     deadline: float = math.inf

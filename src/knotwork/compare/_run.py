@@ -13,6 +13,7 @@ from warnings import catch_warnings, simplefilter
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from knotwork._checks import argument_error
 from knotwork._files import check_writable
@@ -185,7 +186,7 @@ def compare_table(
     *,
     out: str | PathLike[str] = "comparison",
     options: CompareOptions | None = None,
-    device: Any = "auto",
+    device: str | torch.device = "auto",
     report: Callable[[str], None] | None = None,
     progress: Progress | None = None,
     started: float | None = None,
@@ -241,7 +242,7 @@ class ComparisonRun:
     source: Source
     out: Path
     options: CompareOptions
-    device: Any
+    device: str | torch.device
     say: Callable[[str], None]
     progress: Progress | None
     started: float
@@ -314,8 +315,9 @@ class ComparisonRun:
             schedule = unlimited_schedule(candidates, folds=options.folds, n_rows=n_rows)
         else:
             self.say("Measuring the speed of this machine on a small stack ...")
-            settings = {"backbone": options.network, "device": self.device, "seed": options.seed}
-            speed = measure_speed(self.source, candidates, **settings)
+            speed = measure_speed(
+                self.source, candidates, backbone=options.network, device=self.device, seed=options.seed
+            )
             wall, cpu = time.perf_counter() - self.clock[0], time.process_time() - self.clock[1]
             self.availability = float(np.clip(cpu / max(wall, 1e-6), 0.1, 1.0))  # others may use the processors, too
             device = resolve_device(self.device).type

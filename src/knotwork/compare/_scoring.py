@@ -122,7 +122,7 @@ def cross_validate(
     *,
     costs: Mapping[int, float] | None = None,
     deadline: float = math.inf,
-    device: Any = "auto",
+    device: str | torch.device = "auto",
     progress: Progress | None = None,
 ) -> Iterator[Scored]:
     """Train the candidates group by group until `deadline`, on the clock of ``time.perf_counter``, and yield scores.
