@@ -1,5 +1,7 @@
 """The fit: closed forms by other means, stationary points of the criteria, and bounded memory."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.optimize import lsq_linear
@@ -39,18 +41,16 @@ def explicit(design):
 
 @pytest.fixture
 def precise(monkeypatch):
-    monkeypatch.setattr(_fitting, "PRECISION", 1e-7)
-    monkeypatch.setattr(_fitting, "FLAT", 1e-12)
-    monkeypatch.setattr(_fitting, "MOST_UPDATES", 400)
-    monkeypatch.setattr(_fitting, "MOST_STEPS", 400)
+    monkeypatch.setattr(_fitting, "UPDATES", replace(_fitting.UPDATES, precision=1e-7, most=400))
+    monkeypatch.setattr(_fitting, "CLASS_STEPS", replace(_fitting.CLASS_STEPS, flat=1e-12, most=400))
 
 
 @pytest.mark.parametrize("dense_speed", [0.0, 1e9])
 @pytest.mark.parametrize(("rows", "kept"), [(1 << 15, 1 << 28), (70, 0)])
 def test_products_are_those_of_the_dense_matrix(monkeypatch, dense_speed, rows, kept):
     monkeypatch.setattr(_fitting, "DENSE_SPEED", dense_speed)
-    monkeypatch.setattr(_fitting, "ROWS_AT_ONCE", rows)
-    monkeypatch.setattr(_fitting, "MOST_KEPT", kept)
+    monkeypatch.setattr(_fitting, "ROWS_PER_PART", rows)
+    monkeypatch.setattr(_fitting, "MOST_KEPT_BYTES", kept)
     design = Design(terms(), TABLE)
     dense = explicit(design)
     for _ in range(2):  # the second time from what was kept
@@ -62,7 +62,7 @@ def test_products_are_those_of_the_dense_matrix(monkeypatch, dense_speed, rows, 
 
 def test_ties_and_known_products_change_nothing(monkeypatch):
     monkeypatch.setattr(_fitting, "DENSE_SPEED", 0.0)
-    monkeypatch.setattr(_fitting, "ROWS_AT_ONCE", 200)
+    monkeypatch.setattr(_fitting, "ROWS_PER_PART", 200)
     rounded = np.column_stack([np.round(X[:, 0]), X[:, 1], np.round(3 * X[:, 1])])
     table = CodedTable(rounded, CODES)
     columns = [Column.from_values(column, WEIGHTS, with_rows=False) for column in rounded.T]

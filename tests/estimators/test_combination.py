@@ -11,6 +11,7 @@ import knotwork as kw
 from knotwork._preparation.members import PreparedTable
 from knotwork._preparation.validation import as_splits, draw_folds
 from knotwork.encoders import Encoding
+from knotwork.estimators import _combination
 from knotwork.estimators._combination import ValidationRows, bagged_weights, combine_members, greedy_weights
 from knotwork.estimators._plans import FitPlan, Recipe
 from knotwork.nn import MLPConfig
@@ -113,9 +114,9 @@ def test_draws_are_seeded_and_small_weights_are_left_out(monkeypatch):
     np.testing.assert_array_equal(first, again)
     assert not np.array_equal(first, other)
     assert first[first > 0].min() > 0.2 / 8
-    monkeypatch.setattr("knotwork.estimators._combination.LEAST_SHARE", 0.0)
+    monkeypatch.setattr(_combination, "WEIGHTS", replace(_combination.WEIGHTS, least_share=0.0))
     assert np.count_nonzero(bagged_weights(rows, seed=1)) > np.count_nonzero(first)
-    monkeypatch.setattr("knotwork.estimators._combination.MOST_DRAWN", 5)
+    monkeypatch.setattr(_combination, "WEIGHTS", replace(_combination.WEIGHTS, most_drawn=5))
     assert not np.array_equal(bagged_weights(rows, seed=1), first)
 
 
@@ -166,7 +167,7 @@ def test_many_means_are_scored_in_parts(monkeypatch):
     rows = regression_rows(random.normal(size=(3, 40)), random.normal(size=40))
     every = simplex(3, 10)
     wanted = rows.scores(every)
-    monkeypatch.setattr("knotwork.estimators._combination.ENTRIES", 100)
+    monkeypatch.setattr(_combination, "WEIGHTS", replace(_combination.WEIGHTS, most_means=100))
     np.testing.assert_allclose(rows.scores(every), wanted, rtol=1e-12)
 
 

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 __all__ = ["AdditiveEffect", "Contributions", "effects_of", "plot"]
 
-N_POINTS, N_SIDE = 200, 40
+CURVE_POINTS, SIDE_POINTS = 200, 40
 """Points of a curve, and of each side of a surface."""
 
-MOST_DRAWN = 20
+MOST_DRAWN_CATEGORIES = 20
 """Categories in a plot, those with the largest effects."""
 
 LONGEST_LABEL = 18
@@ -82,11 +82,11 @@ def effects_of(model: "AdditiveModel", columns: Sequence[Any] | None, interval: 
 
 
 def _place(names: list[Any], name: Any) -> int:
-    wanted = tuple(name) if isinstance(name, list) else name
-    if wanted not in names:
-        hint = suggestion(wanted, names)
+    term = tuple(name) if isinstance(name, list) else name
+    if term not in names:
+        hint = suggestion(term, names)
         raise argument_error("columns", f"name terms of the model, {listed(names)}", name, hint)
-    return names.index(wanted)
+    return names.index(term)
 
 
 def _effect(model: "AdditiveModel", place: int, factor: float) -> AdditiveEffect:
@@ -139,7 +139,7 @@ def _side(model: "AdditiveModel", side: Term, *, is_pair: bool) -> tuple[npt.NDA
     low, high = side.basis.domain
     values = np.concatenate([[low], side.basis.knots, [high]])
     if side.basis.degree > 1:
-        shares = np.linspace(0.0, 1.0, N_SIDE if is_pair else N_POINTS)
+        shares = np.linspace(0.0, 1.0, SIDE_POINTS if is_pair else CURVE_POINTS)
         even = (1.0 - shares) * low + shares * high
         values = even if is_pair else np.union1d(values, even)  # knots are where rows are
     if side.has_missing and not is_pair:
@@ -208,7 +208,7 @@ def _draw_curve(axis: Any, effect: AdditiveEffect, outputs: list[str]) -> None:
 
 def _draw_categories(axis: Any, effect: AdditiveEffect, outputs: list[str]) -> None:
     largest = np.abs(effect.effect.reshape(len(effect.values), -1)).max(axis=1)
-    chosen = np.sort(np.argsort(-largest, kind="stable")[:MOST_DRAWN])
+    chosen = np.sort(np.argsort(-largest, kind="stable")[:MOST_DRAWN_CATEGORIES])
     x = np.arange(len(chosen))
     for column, output in enumerate(outputs):
         values, low, high = (_column(each, column)[chosen] for each in (effect.effect, effect.low, effect.high))

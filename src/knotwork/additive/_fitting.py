@@ -1,12 +1,12 @@
 """The fit of additive models: penalised least squares, and reweighted least squares for classes.
 
-Let X be the rows of all terms behind a column of ones, W the weights, z the working response and S the penalty. The
+Let X be the rows of all terms after a column of ones, W the weights, z the working response and S the penalty. The
 coefficients are
 
     beta = V X'Wz,    V = (X'WX + S)^-1,    S = diag( sum_k lambda_k d_k ).
 
 A row of a term has few functions that differ from zero, so that X'WX is summed from small products, in one pass over
-the rows and in blocks of them. Each lambda is chosen by restricted maximum likelihood, by the updates of Fellner and
+the rows and in chunks of them. Each lambda is chosen by restricted maximum likelihood, by the updates of Fellner and
 Schall as generalised by Wood and Fasiolo (2017),
 
     lambda_k <- lambda_k phi ( sum_j d_kj / s_j - sum_j d_kj V_jj ) / sum_j d_kj beta_j^2,    s = diag S,
@@ -34,17 +34,10 @@ from knotwork._preparation.columns import CodedTable
 from knotwork.additive._terms import Curve, Local, Term, Ties
 from knotwork.basis import FloatArray
 
-__all__ = ["Design", "Solution", "fit_classes", "fit_numbers"]
+__all__ = ["ROWS_PER_PART", "Design", "Solution", "fit_classes", "fit_numbers"]
 
-LEAST, MOST = 1e-6, 1e8
-"""Limits of a smoothing parameter, relative to the size of X'WX."""
-
-RIDGE = 1e-10
+DIAGONAL_SHARE = 1e-10
 """Share of the diagonal of X'WX that is added to it, more if the matrix is singular."""
-
-LARGEST_FACTOR, HASTE = 20.0, 1.5
-"""Factor of a smoothing parameter in an update at most, and its power that is used: updates approach their end from one
-side, so that larger ones arrive earlier."""
 
 CANCELLED = 1e-4
 """If less than this share of the squares is left, it is summed over the rows: the difference of two sums would have few
@@ -53,25 +46,7 @@ valid digits."""
 FEWEST_FREE = 0.1
 """Share of the rows that count as free at least: few rows could all be fitted exactly, and the residuals vanish."""
 
-MOST_UPDATES, DRAFT_UPDATES = 30, 6
-"""Updates of smoothing parameters at most, and those of a first fit."""
-
-MOST_STEPS, DRAFT_STEPS = 25, 4
-"""The same for steps of reweighted least squares, of which each needs the products of all rows again."""
-
-PRECISION = 0.02
-"""Smoothing parameters are updated until the degrees of freedom of all terms change by no more than this share."""
-
-FLAT = 1e-4
-"""Steps end when the likelihood changes by no more than this share."""
-
-MOST_HALVED, MOST_WORSE = 10, 1.1
-"""Halvings of a step at most, and factor of the deviance after one, which may rise a little for a smoother fit."""
-
-SMALLEST_VARIANCE = 1e-6
-"""Variance of a class in a row at least: of rows that are certain the working response would be infinite."""
-
-NONE = np.empty((0, 0))
+NO_COVARIANCE = np.empty((0, 0))
 """The covariance of a first fit, which nobody reads."""
 
 DENSE_SPEED = 8.0
@@ -80,9 +55,67 @@ DENSE_SPEED = 8.0
 Products = dict[tuple[Term, Term], FloatArray]
 """The weighted products of the functions of two terms, of which the first does not come before the second."""
 
-ROWS_AT_ONCE = 1 << 15
-MOST_KEPT = 1 << 28
-"""Rows of a block, and bytes of encoded rows that are kept; if there are more, each pass encodes them again."""
+ROWS_PER_PART = 1 << 15
+MOST_KEPT_BYTES = 1 << 28
+"""Rows that are encoded together, and bytes of encoded rows that are kept: of more rows, each pass encodes them again."""
+
+
+@dataclass(frozen=True)
+class UpdateRule:
+    """The updates of smoothing parameters; conventions, except that larger updates than the formula's arrive earlier.
+
+    Parameters
+    ----------
+    smallest, largest : float
+        Limits of a smoothing parameter, relative to the size of X'WX.
+    largest_factor, haste : float
+        Factor of a smoothing parameter in an update at most, and its power that is used: updates approach their end
+        from one side.
+    most, of_draft : int
+        Updates at most, and those of a first fit.
+    precision : float
+        Updates end when the degrees of freedom of all terms change by no more than this share.
+    """
+
+    smallest: float = 1e-6
+    largest: float = 1e8
+    largest_factor: float = 20.0
+    haste: float = 1.5
+    most: int = 30
+    of_draft: int = 6
+    precision: float = 0.02
+
+
+UPDATES = UpdateRule()
+
+
+@dataclass(frozen=True)
+class StepRule:
+    """The steps of reweighted least squares, of which each needs the products of all rows again; conventions.
+
+    Parameters
+    ----------
+    most, of_draft : int
+        Steps at most, and those of a first fit.
+    flat : float
+        Steps end when the likelihood changes by no more than this share.
+    most_halved : int
+        Halvings of a step at most.
+    most_worse : float
+        Factor of the deviance after a step, at most: it may rise a little for a smoother fit.
+    smallest_variance : float
+        Variance of a class in a row at least: the working response of rows that are certain would be infinite.
+    """
+
+    most: int = 25
+    of_draft: int = 4
+    flat: float = 1e-4
+    most_halved: int = 10
+    most_worse: float = 1.1
+    smallest_variance: float = 1e-6
+
+
+CLASS_STEPS = StepRule()
 
 
 @compiled()
@@ -170,23 +203,23 @@ class Design:
         other._products = weights, {pair: sums for pair, sums in products.items() if shared.issuperset(pair)}
         return other
 
-    def _blocks(self) -> Iterator[tuple[slice, list[Local]]]:
+    def _chunks(self) -> Iterator[tuple[slice, list[Local]]]:
         """Yield rows and their functions; they are encoded once if they fit into memory."""
         if self._kept is not None:
             yield from self._kept
             return
         kept: list[tuple[slice, list[Local]]] = []
         n_bytes = 0
-        for start in range(0, self.n_rows, ROWS_AT_ONCE):
-            rows = slice(start, min(start + ROWS_AT_ONCE, self.n_rows))
-            block = rows, self._encode(rows, len(kept))
-            n_bytes += sum(array.nbytes for local in block[1] for array in local)
-            kept = [*kept, block] if n_bytes <= MOST_KEPT else []
-            yield block
-        self._kept = kept if n_bytes <= MOST_KEPT else None
+        for start in range(0, self.n_rows, ROWS_PER_PART):
+            rows = slice(start, min(start + ROWS_PER_PART, self.n_rows))
+            chunk = rows, self._encode(rows, len(kept))
+            n_bytes += sum(array.nbytes for local in chunk[1] for array in local)
+            kept = [*kept, chunk] if n_bytes <= MOST_KEPT_BYTES else []
+            yield chunk
+        self._kept = kept if n_bytes <= MOST_KEPT_BYTES else None
 
     def _encode(self, rows: slice, place: int) -> list[Local]:
-        """Return the functions at rows, those of a former design where it has them; `place` is that of the block."""
+        """Return the functions at rows, those of a former design where it has them; `place` is that of the chunk."""
         part = self._table.take(rows)
         known = self._known[place] if self._known else {}
         return [
@@ -202,8 +235,8 @@ class Design:
         out[0, 0] = weights.sum()
         for number, (term, transform, place) in enumerate(parts):
             for other, second, before in parts[: number + 1]:
-                block = transform.T @ products[term, other] @ second
-                out[place, before], out[before, place] = block, block.T
+                part = transform.T @ products[term, other] @ second
+                out[place, before], out[before, place] = part, part.T
             # The functions of a term add up to one.
             out[0, place] = out[place, 0] = products[term, term].sum(axis=1) @ transform
         return out
@@ -221,7 +254,7 @@ class Design:
         # The longer run is in a row of the result.
         order = {pair: sorted(pair, key=lambda term: len(windows[term][0])) for pair in pairs}
         sums = {pair: np.zeros((sizes[first], sizes[second])) for pair, (first, second) in order.items()}
-        for rows, locals_ in self._blocks() if pairs else ():
+        for rows, locals_ in self._chunks() if pairs else ():
             by_term = dict(zip(self.terms, locals_, strict=True))
             for pair, (first, second) in order.items():
                 shapes = windows[first], windows[second]
@@ -233,7 +266,7 @@ class Design:
     def _dense_products(self, weights: FloatArray) -> Products:
         ends = np.cumsum([0, *map(len, self._transforms)]).tolist()
         total = np.zeros((ends[-1], ends[-1]))
-        for rows, locals_ in self._blocks():
+        for rows, locals_ in self._chunks():
             dense = np.zeros((rows.stop - rows.start, ends[-1]))
             for first, local in zip(ends, locals_, strict=False):
                 _spread(first, *local, dense)
@@ -244,7 +277,7 @@ class Design:
     def vector(self, values: FloatArray) -> FloatArray:
         """Return X' times values of the rows."""
         totals = [np.zeros(len(transform)) for transform in self._transforms]
-        for rows, locals_ in self._blocks():
+        for rows, locals_ in self._chunks():
             for total, local in zip(totals, locals_, strict=True):
                 _add_totals(*local, values[rows], total)
         parts = [total @ transform for total, transform in zip(totals, self._transforms, strict=True)]
@@ -253,7 +286,7 @@ class Design:
     def contributions(self, beta: FloatArray) -> Iterator[tuple[slice, list[FloatArray]]]:
         """Yield rows and what each term adds to them."""
         by_term = [transform @ beta[place] for transform, place in zip(self._transforms, self.slices, strict=True)]
-        for rows, locals_ in self._blocks():
+        for rows, locals_ in self._chunks():
             parts = [np.zeros(rows.stop - rows.start) for _ in locals_]
             for part, local, coefficients in zip(parts, locals_, by_term, strict=True):
                 _add_sums(*local, coefficients, part)
@@ -332,7 +365,7 @@ class _Penalties:
         strengths = self.strengths(smoothing)
         total = matrix.copy()
         diagonal = np.diag_indices_from(total)
-        total[diagonal] += RIDGE * np.maximum(total[diagonal], total[0, 0] * RIDGE)
+        total[diagonal] += DIAGONAL_SHARE * np.maximum(total[diagonal], total[0, 0] * DIAGONAL_SHARE)
         plain = strengths.copy()
         for term, place in zip(self.design.terms, self.design.slices, strict=True):
             rotation = term.space.rotation
@@ -360,8 +393,8 @@ class _Penalties:
         prior = self._diagonals @ np.divide(1.0, strengths, out=np.zeros_like(strengths), where=strengths > 0)
         gain = np.maximum(prior - self._diagonals @ solved.spread, 1e-12 * prior)
         cost = np.maximum(self._diagonals @ squares, 1e-300)
-        factors = np.clip(scale * gain / cost, 1.0 / LARGEST_FACTOR, LARGEST_FACTOR) ** HASTE
-        new = np.clip(smoothing * factors, LEAST, MOST)
+        factors = np.clip(scale * gain / cost, 1.0 / UPDATES.largest_factor, UPDATES.largest_factor) ** UPDATES.haste
+        new = np.clip(smoothing * factors, UPDATES.smallest, UPDATES.largest)
         for numbers in self._shared:
             places = np.stack([np.flatnonzero(self._owners == number) for number in numbers])
             new[places] = np.exp(np.log(new[places]).mean(axis=0))
@@ -405,7 +438,7 @@ def _are_equal(matrix: FloatArray, first: slice, second: slice) -> bool:
 
 
 class _Solved:
-    """The solution of (X'WX + S) beta = X'Wz, with coefficients of at least 0 where a term wants them.
+    """The solution of (X'WX + S) beta = X'Wz, with coefficients of at least 0 where a term needs them.
 
     Parameters
     ----------
@@ -496,7 +529,7 @@ def _bounded_solution(total: FloatArray, vector: FloatArray, bounded: npt.NDArra
 
 
 def _is_settled(old: FloatArray, new: FloatArray) -> bool:
-    return bool(np.abs(new - old).sum() <= PRECISION * (1.0 + new.sum()))
+    return bool(np.abs(new - old).sum() <= UPDATES.precision * (1.0 + new.sum()))
 
 
 def fit_numbers(
@@ -512,7 +545,7 @@ def fit_numbers(
     n_rows, square = float(weights.sum()), float(weights @ scaled**2)
     penalties = _Penalties(design, matrix)
     degrees, following = np.full(len(design.terms), np.inf), penalties.start(draft)
-    for _ in range(DRAFT_UPDATES if is_draft else MOST_UPDATES):
+    for _ in range(UPDATES.of_draft if is_draft else UPDATES.most):
         smoothing = following
         solved = _Solved(penalties, matrix, vector, smoothing)
         before, degrees = degrees, solved.degrees()
@@ -526,7 +559,7 @@ def fit_numbers(
         following = penalties.updated(smoothing, solved, scale)
     beta = unit * solved.beta
     beta[0] += mean
-    covariance = NONE if is_draft else scale * solved.inverse
+    covariance = NO_COVARIANCE if is_draft else scale * solved.inverse
     return Solution(beta, covariance, degrees, penalties.by_term(smoothing), scale, unit)
 
 
@@ -554,11 +587,11 @@ def fit_classes(
         Whether a few steps are enough.
     """
     state = _Classes(design, responses, weights, draft)
-    for step in range(DRAFT_STEPS if is_draft else MOST_STEPS):
+    for step in range(CLASS_STEPS.of_draft if is_draft else CLASS_STEPS.most):
         before, deviance = state.degrees.copy(), state.deviance
         for place in range(len(responses)):
             state.improve(place)
-        is_flat = abs(deviance - state.deviance) <= FLAT * (state.deviance + 1e-3)
+        is_flat = abs(deviance - state.deviance) <= CLASS_STEPS.flat * (state.deviance + 1e-3)
         if step > 1 and is_flat and _is_settled(before, state.degrees):
             break
     return state.solutions(is_draft=is_draft)
@@ -599,7 +632,7 @@ class _Classes:
     def improve(self, place: int) -> None:
         """Take one step for a class."""
         mean = expit(self.sums[0]) if len(self.sums) == 1 else softmax(self.sums, axis=0)[place]
-        curvature = self.weights * np.maximum(mean * (1.0 - mean), SMALLEST_VARIANCE)
+        curvature = self.weights * np.maximum(mean * (1.0 - mean), CLASS_STEPS.smallest_variance)
         matrix = self.design.matrix(curvature)
         vector = self.design.vector(curvature * self.sums[place] + self.weights * (self.responses[place] - mean))
         if self.penalties[place] is None:  # its scale stays that of the first step
@@ -623,10 +656,10 @@ class _Classes:
         strengths = penalties.strengths(self.smoothing[place])
         sums = self.design.sums(beta)
         everything = self.sums.copy()
-        for _ in range(MOST_HALVED):
+        for _ in range(CLASS_STEPS.most_halved):
             everything[place] = sums
             deviance = self._deviance(everything)
-            is_near = deviance <= MOST_WORSE * self.deviance + 1.0
+            is_near = deviance <= CLASS_STEPS.most_worse * self.deviance + 1.0
             if old is None:
                 break
             new, before = (float(strengths @ np.square(penalties.rotated(each))) for each in (beta, old))
@@ -645,7 +678,9 @@ class _Classes:
     def solutions(self, *, is_draft: bool) -> list[Solution]:
         """Return the fits."""
         return [
-            Solution(beta, NONE if is_draft else solved.inverse, degrees, penalties.by_term(smoothing), 1.0, 1.0)
+            Solution(
+                beta, NO_COVARIANCE if is_draft else solved.inverse, degrees, penalties.by_term(smoothing), 1.0, 1.0
+            )
             for beta, solved, degrees, penalties, smoothing in zip(
                 self.betas, self.solved, self.degrees, self.penalties, self.smoothing, strict=True
             )

@@ -18,7 +18,7 @@ from knotwork._preparation.columns import CodedTable, Columns
 from knotwork._preparation.targets import Labels, check_target
 from knotwork._tables import check_weights
 from knotwork.additive._effects import AdditiveEffect, Contributions, effects_of, plot
-from knotwork.additive._fitting import Design, Solution, fit_classes, fit_numbers
+from knotwork.additive._fitting import ROWS_PER_PART, Design, Solution, fit_classes, fit_numbers
 from knotwork.additive._terms import (
     FEW_VALUES,
     MOST_LEVELS,
@@ -43,7 +43,7 @@ LARGEST_SIDE = 14
 """Functions of each side of a surface at most."""
 
 MOST_USED, SPARE = 0.55, 4.0
-"""A term that uses more than this share of its coefficients in the first fit gets more: so many for each it used."""
+"""A term that uses more than this share of its coefficients in the first fit gets more: this many for each used one."""
 
 MOST_COEFFICIENTS = 3000
 """Coefficients of all terms at most: tables with very many columns have simpler curves."""
@@ -53,9 +53,6 @@ ROWS_PER_COEFFICIENT = 3
 
 MOST_SCREENED = 40
 """Columns among which pairs are searched: those with the largest effects."""
-
-ROWS_AT_ONCE = 1 << 15
-"""Rows of a block of predictions."""
 
 LEVELS = np.linspace(0.0, 1.0, 2001)
 """Levels of the quantiles of residuals that are kept for intervals."""
@@ -133,7 +130,7 @@ class AdditiveModel(BaseEstimator, ABC):
         return self
 
     def _finish(self, fit: "_Fit") -> None:
-        """Keep what else of the fit is needed later."""
+        """Keep what is needed later of the fit, besides terms and solutions."""
 
     def _set_names(self) -> None:
         self.n_features_in_ = len(self.columns_)
@@ -251,7 +248,7 @@ class AdditiveModel(BaseEstimator, ABC):
         path : str or Path
             The file; an existing one is replaced.
         """
-        from knotwork.additive._saving import save  # noqa: PLC0415 - only those who save need it
+        from knotwork.additive._saving import save  # noqa: PLC0415 - it imports this module
 
         check_is_fitted(self)
         save(self, path)
@@ -476,8 +473,8 @@ class AdditiveRegressor(RegressorMixin, AdditiveModel):
         Splines per column at most, at least 4. All columns begin with 32; those that use them get up to `size`. With
         few rows or very many columns there are fewer.
     pairs : int or sequence of pairs of columns, default=0
-        Surfaces of two columns beyond their curves: so many, of the pairs that explain most of the residuals, or those
-        that are named, as in ``[("latitude", "longitude")]``. Columns of `monotone` and `curvature` are in no pair.
+        Surfaces of two columns beyond their curves: a number of pairs, those that explain most of the residuals, or
+        named pairs, as in ``[("latitude", "longitude")]``. Columns of `monotone` and `curvature` are in no pair.
     monotone : mapping, optional
         Columns whose curves must rise or fall: ``{"age": "increasing", "distance": "decreasing"}``.
     curvature : mapping, optional
@@ -552,9 +549,9 @@ class AdditiveRegressor(RegressorMixin, AdditiveModel):
         return intervals
 
     def _rows(self, table: CodedTable) -> Iterator[FloatArray]:
-        """Yield blocks of rows of the design."""
-        for start in range(0, len(table.numbers), ROWS_AT_ONCE):
-            rows = slice(start, start + ROWS_AT_ONCE)
+        """Yield the rows of the design in chunks."""
+        for start in range(0, len(table.numbers), ROWS_PER_PART):
+            rows = slice(start, start + ROWS_PER_PART)
             part = table.take(rows)
             yield np.concatenate(
                 [np.ones((len(part.numbers), 1)), *(term.combine(term.encode(part)) for term in self.terms_)], axis=1
@@ -648,8 +645,8 @@ class AdditiveClassifier(ClassifierMixin, AdditiveModel):
     def _read_target(self, y: Any) -> FloatArray:
         self.labels_, codes = Labels.from_values(y)
         n_classes = self.labels_.n_classes
-        wanted = range(n_classes) if n_classes > 2 else [n_classes - 1]
-        return np.stack([(codes == code).astype(np.float64) for code in wanted])
+        fitted = range(n_classes) if n_classes > 2 else [n_classes - 1]
+        return np.stack([(codes == code).astype(np.float64) for code in fitted])
 
     def _solve(self, fit: _Fit, draft: list[Solution] | None, *, is_draft: bool) -> list[Solution]:
         start = None if draft is None else (draft, fit.sums)

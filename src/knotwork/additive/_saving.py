@@ -47,7 +47,7 @@ class SavedTerms:
     residuals: FloatArray | None
 
 
-KINDS = SAVED_COLUMNS | {
+TERM_TYPES = SAVED_COLUMNS | {
     kind.__name__: kind for kind in (SavedTerms, Labels, Solution, Space, BSpline, Curve, Category, Surface)
 }
 """The values of which files consist, by name."""
@@ -58,7 +58,7 @@ LARGEST_TRANSFORM = 10_000_000
 
 def save(model: AdditiveModel, path: str | Path) -> None:
     """Write a fitted model to one file in the safetensors format; see `AdditiveModel.save`."""
-    writer = Writer(KINDS)
+    writer = Writer(TERM_TYPES)
     fitted = SavedTerms(
         tuple(model.columns_),
         model.labels_ if isinstance(model, AdditiveClassifier) else None,
@@ -104,7 +104,7 @@ def load(path: str | Path) -> Any:
         If the file does not exist.
     """
     with open_model_file(path) as file:
-        content, reader = file.content, Reader(KINDS, file)
+        content, reader = file.content, Reader(TERM_TYPES, file)
         kind = SAVED_CLASSES[check_choice(content["class"], "class", SAVED_CLASSES)]
         check_entries(content["parameters"], "parameters", kind._get_param_names())
         model = kind(**{name: reader.read(each, Any, name) for name, each in content["parameters"].items()})

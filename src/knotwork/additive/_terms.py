@@ -46,8 +46,7 @@ WIDEST_GAP = 1e3
 MOST_LEVELS, SIDE_LEVELS = 300, 20
 """Categories with their own effect, the most frequent ones, alone and in a surface; the others share one."""
 
-
-TILE = 256
+VALUES_PER_PASS = 256
 """Values whose intervals are found together: they stay in the cache."""
 
 
@@ -141,7 +140,7 @@ class Term(ABC):
 @final
 @dataclass(frozen=True, eq=False)
 class Curve(Term):
-    """The effect of a number: B-splines behind an indicator of missing values, which has an effect if any was missing.
+    """The effect of a number: B-splines after an indicator of missing values, which has an effect if any was missing.
 
     Parameters
     ----------
@@ -311,9 +310,9 @@ def _local(basis: BSpline, x: FloatArray) -> tuple[npt.NDArray[np.int32], FloatA
 
 @compiled()
 def _fill_intervals(x, knots, intervals):
-    """Fill the number of knots at or below each value, for a tile of values at a time."""
-    for tile in range(0, len(x), TILE):
-        find_intervals(x[tile : tile + TILE], knots, intervals[tile : tile + TILE])
+    """Fill the number of knots at or below each value, for a few values at a time."""
+    for start in range(0, len(x), VALUES_PER_PASS):
+        find_intervals(x[start : start + VALUES_PER_PASS], knots, intervals[start : start + VALUES_PER_PASS])
 
 
 @compiled()

@@ -189,7 +189,6 @@ class TabularEstimator(BaseEstimator):
         for `TrainingConfig.patience` a chunk is an epoch, while `max_epochs` counts passes over all rows.
         """
         before = self._model if self.__sklearn_is_fitted__() else None
-        given = {"X_val": X_val, "y_val": y_val, "groups": groups}
         self._model = fit_model(
             settings_of(self),
             X,
@@ -198,7 +197,9 @@ class TabularEstimator(BaseEstimator):
             scratch=scratch,
             before=before,
             monitor=Monitor(callbacks, verbose),
-            **given,
+            X_val=X_val,
+            y_val=y_val,
+            groups=groups,
         )
         return self
 
@@ -224,7 +225,7 @@ class TabularEstimator(BaseEstimator):
     validation_score_ = FromModel(lambda model: model.score, "The metric of the predictions on the validation rows.")
     target_name_ = FromModel(lambda model: model.target_name, "Name of the target, if it was a series with a name.")
     n_features_in_ = FromModel(lambda model: len(model.columns), "Number of columns.")
-    backbones_ = FromModel(lambda model: model.backbones, "Configuration of each member's network behind the encoding.")
+    backbones_ = FromModel(lambda model: model.backbones, "Configuration of each member's network after the encoding.")
     knots_ = FromModel(
         lambda model: model.knots,
         "Interior knots of each numerical column for each member after training, in the units of the table.",
@@ -282,7 +283,7 @@ class TabularEstimator(BaseEstimator):
         path : str or Path
             The file; an existing one is replaced.
         """
-        from knotwork.estimators._persistence import save  # noqa: PLC0415 - only those who save need it
+        from knotwork.estimators._persistence import save  # noqa: PLC0415 - it imports this module
 
         check_is_fitted(self)
         save(self, path)

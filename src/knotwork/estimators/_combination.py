@@ -11,7 +11,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import softmax
 
 from knotwork._checks import argument_error
-from knotwork._preparation.columns import CodedTable, Columns
+from knotwork._preparation.columns import LARGEST_FLOAT, CodedTable, Columns
 from knotwork.encoders import PER_FEATURE, Encoding
 from knotwork.estimators._plans import FitPlan
 from knotwork.training import (
@@ -27,41 +27,74 @@ from knotwork.training import (
 )
 
 __all__ = [
-    "SMALLEST", "Combination", "HeldOut", "Residuals", "ValidationRows", "bagged_weights", "combine_members",
-    "greedy_weights", "reliability", "shuffled_losses", "temperature", "tempered",
+    "SMALLEST_PROBABILITY", "Combination", "HeldOut", "Residuals", "ValidationRows", "bagged_weights",
+    "combine_members", "greedy_weights", "reliability", "shuffled_losses", "temperature", "tempered",
 ]  # fmt: skip
 
 FloatArray = npt.NDArray[np.float64]
-ROUNDS = 20
-"""Most members that `greedy_weights` adds."""
-
-BAGS, FEWER_BAGS, MANY_ROWS = 20, 8, 2000
-MOST_DRAWN = 4000
-"""`bagged_weights` is the mean over this many draws of validation rows, fewer of many rows, each of at most so many."""
-
-LEAST_SHARE = 0.2
-"""Members with less than this part of an equal weight are dropped: predicting with them costs more than it gains."""
-
-ENTRIES = 2**22
-"""Predictions of weighted means that are held in memory at a time."""
-
-LARGEST = float(np.finfo(np.float64).max)
-FARTHEST = 1e300
+FARTHEST_SCALED = 1e300
 """Predictions and targets farther from the mean, in units of the spread, are moved here: sums of them stay finite."""
 
-SMALLEST = 1e-300
+SMALLEST_PROBABILITY = 1e-300
 """Smallest probability: its logarithm is finite."""
 
-MOST_RESIDUALS = 1999
-"""Most levels at which quantiles of residuals are kept."""
-
-SPREAD_FLOOR = 0.05
-"""Added to the spreads of rows, as a share of their mean."""
-
-ROUNDING = 1e-12
 N_GROUPS = 10
 TEMPERATURES = (-3.0, 3.0)
 """Logarithms of the smallest and the largest temperature."""
+
+
+@dataclass(frozen=True)
+class WeightRule:
+    """How the weights of members are found.
+
+    That random draws give better weights than all rows was measured, see `bagged_weights`; the numbers are conventions.
+
+    Parameters
+    ----------
+    rounds : int
+        Members that `greedy_weights` adds at most.
+    draws, fewer_draws, many_rows : int
+        Draws of the validation rows, and those in tables with at least `many_rows` of them.
+    most_drawn : int
+        Rows of a draw at most.
+    least_share : float
+        Members with less than this share of an equal weight are dropped: predicting with them costs more than it gains.
+    most_means : int
+        Predictions of weighted means that are held in memory at a time.
+    """
+
+    rounds: int = 20
+    draws: int = 20
+    fewer_draws: int = 8
+    many_rows: int = 2000
+    most_drawn: int = 4000
+    least_share: float = 0.2
+    most_means: int = 2**22
+
+
+WEIGHTS = WeightRule()
+
+
+@dataclass(frozen=True)
+class ResidualRule:
+    """How residuals become quantiles; conventions.
+
+    Parameters
+    ----------
+    most_levels : int
+        Levels at which quantiles are kept, at most.
+    spread_floor : float
+        Added to the spreads of rows, as a share of their mean.
+    rounding : float
+        Levels that differ by less are equal.
+    """
+
+    most_levels: int = 1999
+    spread_floor: float = 0.05
+    rounding: float = 1e-12
+
+
+RESIDUALS = ResidualRule()
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +164,7 @@ class ValidationRows:
                 (0.5 * values - 0.5 * origin) / (0.5 * unit)
                 for values, (origin, unit) in ((predictions, bare.column_units), (target, (shift, scale)))
             ]
-        predictions, target = (np.clip(values, -FARTHEST, FARTHEST) for values in scaled)
+        predictions, target = (np.clip(values, -FARTHEST_SCALED, FARTHEST_SCALED) for values in scaled)
         return replace(bare, predictions=predictions, target=target)
 
     @property
@@ -149,18 +182,18 @@ class ValidationRows:
     def scores(self, shares: FloatArray) -> FloatArray:
         """Return the scores of k weighted means, smaller is better, for shares of the bags, of shape (k, n_bags).
 
-        Scores that are not finite become `LARGEST`, the worst.
+        Scores that are not finite become `LARGEST_FLOAT`, the worst.
         """
         flat = self.predictions.reshape(len(self.predictions), -1)
-        at_once = max(ENTRIES // flat.shape[1], 1)
-        parts = [self._scores(part @ flat) for part in np.split(shares, range(at_once, len(shares), at_once))]
-        return np.nan_to_num(np.concatenate(parts), nan=LARGEST, posinf=LARGEST)
+        n_means = max(WEIGHTS.most_means // flat.shape[1], 1)
+        parts = [self._scores(part @ flat) for part in np.split(shares, range(n_means, len(shares), n_means))]
+        return np.nan_to_num(np.concatenate(parts), nan=LARGEST_FLOAT, posinf=LARGEST_FLOAT)
 
     def score_of(self, weights: FloatArray) -> float:
         """Return the metric of a weighted mean in its usual direction, in units of the target unless it has several."""
         metric, mean = self.config.metric_for(self.objective), np.tensordot(weights, self.predictions, axes=1)
         if self.objective.task == "classification":
-            mean = np.log(np.maximum(mean, SMALLEST))
+            mean = np.log(np.maximum(mean, SMALLEST_PROBABILITY))
         weight = None if self.weights is None else torch.from_numpy(self.weights)[None]
         score = float(mean_score(metric, torch.from_numpy(mean)[None], torch.from_numpy(self.target)[None], weight)[0])
         return float(metric.in_units(np.array(score if metric.lower_is_better else -score), self.unit))
@@ -182,7 +215,7 @@ class ValidationRows:
     def _scores(self, means: FloatArray) -> FloatArray:
         means = means.reshape(len(means), *self.predictions.shape[1:])
         if self.objective.task == "classification":  # metrics take logits
-            means = np.log(np.maximum(means, SMALLEST))
+            means = np.log(np.maximum(means, SMALLEST_PROBABILITY))
         target = torch.from_numpy(self.target).expand(len(means), *self.target.shape)
         weights = None if self.weights is None else torch.from_numpy(self.weights).expand(len(means), -1)
         scores = validation_scores(self.config, self.objective, torch.from_numpy(means), target, weights)
@@ -227,15 +260,15 @@ class Residuals:
         """Return the residuals of predictions."""
         target = rows.target.reshape(len(rows.target), -1)
         centre, spread = objective.centre_and_spread(rows.predictions.reshape(*target.shape, -1))
-        floor = SPREAD_FLOOR * spread.mean(axis=0)
+        floor = RESIDUALS.spread_floor * spread.mean(axis=0)
         with np.errstate(over="ignore"):
-            residuals = np.clip((target - centre) / (spread + floor), -LARGEST, LARGEST)
+            residuals = np.clip((target - centre) / (spread + floor), -LARGEST_FLOAT, LARGEST_FLOAT)
         weights = np.ones(len(target)) if rows.weights is None else rows.weights
         order = np.argsort(residuals, axis=0)
         levels = np.cumsum(weights[order], axis=0) / (weights.sum() + weights.mean())
         ends = float(levels[0].max()), float(levels[-1].min())
-        grid = np.linspace(*ends, min(len(target), MOST_RESIDUALS))
-        places = [np.searchsorted(column, grid - ROUNDING).clip(max=len(target) - 1) for column in levels.T]
+        grid = np.linspace(*ends, min(len(target), RESIDUALS.most_levels))
+        places = [np.searchsorted(column, grid - RESIDUALS.rounding).clip(max=len(target) - 1) for column in levels.T]
         ordered = np.take_along_axis(residuals, order, axis=0)
         values = np.stack([column[place] for column, place in zip(ordered.T, places, strict=True)])
         return cls(values, ends, floor)
@@ -245,7 +278,9 @@ class Residuals:
         centre, spread = objective.centre_and_spread(predictions.reshape(len(predictions), len(self.values), -1))
         low, high = self._quantiles(coverage)
         with np.errstate(over="ignore"):
-            ends = [np.clip(centre + (spread + self.floor) * each, -LARGEST, LARGEST) for each in (low, high)]
+            ends = [
+                np.clip(centre + (spread + self.floor) * each, -LARGEST_FLOAT, LARGEST_FLOAT) for each in (low, high)
+            ]
         interval: FloatArray = np.stack(ends, axis=-1)
         return np.maximum(interval, 0.0) if objective.is_positive else interval
 
@@ -255,8 +290,8 @@ class Residuals:
         n_levels = self.values.shape[1]
         step = (last - first) / max(n_levels - 1, 1)
         tail = 0.5 * (1.0 - coverage)
-        place = int(np.floor((tail - first + ROUNDING) / step)) if step > 0 else -1
-        above = int(np.ceil((1.0 - tail - first - ROUNDING) / step)) if step > 0 else n_levels
+        place = int(np.floor((tail - first + RESIDUALS.rounding) / step)) if step > 0 else -1
+        above = int(np.ceil((1.0 - tail - first - RESIDUALS.rounding) / step)) if step > 0 else n_levels
         if place < 0 or above >= n_levels:
             largest = max(1.0 - 2.0 * max(first, 1.0 - last), 0.0)
             raise argument_error(
@@ -270,7 +305,7 @@ class Residuals:
 
 def temperature(rows: HeldOut) -> float:
     """Return the temperature t with which the probabilities ``p ** (1 / t)``, of sum one, have the best log loss."""
-    logits = np.log(np.maximum(rows.predictions, SMALLEST))
+    logits = np.log(np.maximum(rows.predictions, SMALLEST_PROBABILITY))
     held = torch.from_numpy(rows.target)[None]
     weights = None if rows.weights is None else torch.from_numpy(rows.weights)[None]
 
@@ -284,7 +319,7 @@ def tempered(probabilities: FloatArray, temperature: float) -> FloatArray:
     """Return the probabilities ``p ** (1 / temperature)``, divided by their sum, of shape (n, n_classes)."""
     if temperature == 1.0:
         return probabilities
-    shares: FloatArray = softmax(np.log(np.maximum(probabilities, SMALLEST)) / temperature, axis=-1)
+    shares: FloatArray = softmax(np.log(np.maximum(probabilities, SMALLEST_PROBABILITY)) / temperature, axis=-1)
     return shares
 
 
@@ -304,7 +339,9 @@ def reliability(rows: HeldOut, temperature: float) -> list[dict[str, Any]]:
     ]
 
 
-def greedy_weights(score: Callable[[FloatArray], FloatArray], n_members: int, *, rounds: int = ROUNDS) -> FloatArray:
+def greedy_weights(
+    score: Callable[[FloatArray], FloatArray], n_members: int, *, rounds: int = WEIGHTS.rounds
+) -> FloatArray:
     """Return weights of members, not negative and of sum one, whose mean is never worse than the best member alone.
 
     `score` maps weights of shape (k, n_members) to k scores, where smaller is better.
@@ -343,10 +380,10 @@ def bagged_weights(rows: ValidationRows, *, seed: int) -> FloatArray:
     random = np.random.RandomState(seed)
     n_members, n_rows = rows.predictions.shape[:2]
     total = np.zeros(n_members)
-    for _ in range(BAGS if n_rows < MANY_ROWS else FEWER_BAGS):
-        drawn = rows.take(random.randint(n_rows, size=min(n_rows, MOST_DRAWN)))
+    for _ in range(WEIGHTS.draws if n_rows < WEIGHTS.many_rows else WEIGHTS.fewer_draws):
+        drawn = rows.take(random.randint(n_rows, size=min(n_rows, WEIGHTS.most_drawn)))
         total += greedy_weights(drawn.scores, n_members)
-    total[total < LEAST_SHARE * total.sum() / n_members] = 0.0
+    total[total < WEIGHTS.least_share * total.sum() / n_members] = 0.0
     weights: FloatArray = total / total.sum()
     return weights
 
@@ -476,7 +513,7 @@ def _described(
         {
             **_described_encodings(recipe.encodings),
             "backbone": recipe.backbone.name,
-            "score": float(metric.in_units(score, scale)) if score < LARGEST else np.nan,
+            "score": float(metric.in_units(score, scale)) if score < LARGEST_FLOAT else np.nan,
             "metric": metric.name,
             "seconds": sum(one.seconds for one in trained.histories[place * n_members : (place + 1) * n_members]),
             "weight": float(weight),

@@ -12,7 +12,7 @@ from sklearn.metrics import accuracy_score, r2_score
 from knotwork._checks import argument_error, check_bool
 from knotwork._preparation.columns import CodedTable
 from knotwork.estimators._base import FromModel, TabularEstimator
-from knotwork.estimators._combination import SMALLEST, Residuals
+from knotwork.estimators._combination import SMALLEST_PROBABILITY, Residuals
 from knotwork.training import OBJECTIVES
 
 __all__ = ["TabularClassifier", "TabularRegressor"]
@@ -28,7 +28,7 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
 
     Columns of numbers and booleans are encoded; text and categories become learned vectors. Numbers written as text,
     such as ``"1,234.5"``, ``"12%"`` or ``"(300)"``, are read as numbers, so are yes and no, and dates become numbers.
-    Missing values are handled: a missing number is a block of zeros, with a learned vector that marks it if the column
+    Missing values are handled: a missing number becomes zeros, with a learned vector that marks it if the column
     has missing values in training; missing and unseen categories share a learned vector. Ties and outliers of any size
     are accepted. Identifiers, free text and constant columns are accepted and ignored, with a warning.
 
@@ -73,9 +73,9 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
         with ``search="validated"`` and ``"ensemble"``, of every encoding. By default as `effort` decides, or one.
     interactions : None, int, "auto", sequence of pair or InteractionConfig, default=None
         Functions of two numerical columns together that enter the networks beside the encoded columns: of pairs given
-        by names or places, as in ``[("latitude", "longitude")]``, of so many pairs that `knotwork.find_pairs` finds on
-        the training rows of each network, or of those that stand out. They are products of functions of the two
-        encodings, of low rank; `knotwork.nn.InteractionConfig` has the settings.
+        by names or places, as in ``[("latitude", "longitude")]``, of a number of pairs, which `knotwork.find_pairs`
+        finds on the training rows of each network, or of those that stand out (``"auto"``). They are products of
+        functions of the two encodings, of low rank; `knotwork.nn.InteractionConfig` has the settings.
     columns : ColumnConfig, optional
         How columns enter the networks: which are categories, and what becomes of categories, missing values and dates,
         as in ``ColumnConfig(categorical=["zip_code"], missing="learned")``.
@@ -118,8 +118,8 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
         How networks are trained; by default as `effort` decides, or ``TrainingConfig()`` with the settings that suit
         the backbone. Its ``time_limit`` is for the whole fit.
     warm_start : bool, default=False
-        Whether `fit` goes on from the networks of the last fit, if columns, classes and what is trained are the same;
-        settings of training may differ. The same rows validate if their number is the same, and `history_` goes on.
+        Whether `fit` resumes from the networks of the last fit, if columns, classes and what is trained are the same;
+        settings of training may differ. The same rows validate if their number is the same, and `history_` continues.
     device : str, torch.device or list of them, default="auto"
         Where networks are trained and predict; by default on a GPU if one is available. Of several devices, as in
         ``["cuda:0", "cuda:1"]``, each trains a part of the networks, and the first one predicts: the results are those
@@ -137,7 +137,7 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
     weights_ : ndarray of shape (n_members,)
         Weights of the members in predictions; they add up to one.
     backbones_ : list of configuration
-        For each member, the network behind the encoding.
+        For each member, the network after the encoding.
     encoding_choices_ : list of dict
         With ``search="per-feature"``, for each numerical column: ``column``, ``encoding``, ``reason``, and ``losses``
         of all candidates. Otherwise empty.
@@ -195,7 +195,7 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
         predictions : ndarray of shape (n,)
             With a trailing axis of targets if y has several, and then one of levels if there are several quantiles.
         std : ndarray of the same shape
-            Standard deviations, if they are asked for.
+            Standard deviations, if requested.
         """
         objective = self._fitted.task.objective
         if check_bool(return_std, "return_std") and not objective.predicts_std:
@@ -231,8 +231,8 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
         validation rows. The share holds on average over rows that are drawn as those of the fit; not for each kind of
         row. All intervals of ``"squared"``, ``"absolute"`` and ``"huber"`` have the same width. Those of ``"gaussian"``
         follow its standard deviations, those of two quantiles or more the distance between the lowest and the highest
-        (conformalised quantile regression), those of ``"poisson"``, ``"gamma"`` and ``"tweedie"`` the deviation of the
-        law.
+        (conformalised quantile regression), those of ``"poisson"``, ``"gamma"`` and ``"tweedie"`` the standard
+        deviation of the distribution.
         """
         residuals = self.residuals_
         if isinstance(coverage, bool) or not isinstance(coverage, Real) or not 0.0 < coverage < 1.0:
@@ -288,7 +288,7 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
         What networks are trained for, and what validation scores measure; ``"auto"`` is ``"log_loss"``:
 
         ``"log_loss"`` or ``knotwork.LogLoss(class_weight="balanced", calibrate="temperature")``: the cross-entropy,
-        with weights of classes and a correction of probabilities if wanted. For smoothed labels see `TrainingConfig`.
+        with weights of classes and a correction of probabilities if requested. `TrainingConfig` smooths labels.
 
         ``"focal"`` or ``knotwork.Focal(gamma)``: the focal loss, in which rows that are predicted well count less.
 
@@ -338,7 +338,7 @@ class TabularClassifier(ClassifierMixin, TabularEstimator):
         return self._apply(self._logarithms, X)
 
     def _logarithms(self, table: CodedTable) -> npt.NDArray[np.float64]:
-        logarithms: npt.NDArray[np.float64] = np.log(np.maximum(self._model.responses(table), SMALLEST))
+        logarithms: npt.NDArray[np.float64] = np.log(np.maximum(self._model.responses(table), SMALLEST_PROBABILITY))
         return logarithms
 
     def decision_function(self, X: Any) -> Any:

@@ -14,7 +14,7 @@ from knotwork._preparation.columns import CodedTable, Columns
 from knotwork._preparation.members import add_indicators
 from knotwork._preparation.targets import Labels, check_target, class_weights, row_weights
 from knotwork.estimators._combination import (
-    SMALLEST,
+    SMALLEST_PROBABILITY,
     HeldOut,
     Residuals,
     ValidationRows,
@@ -176,28 +176,28 @@ class Classification(Task):
 
     def with_classes(self, labels: Labels, counts: npt.NDArray[np.int64]) -> Self:
         """Return the task with its classes and their numbers of rows."""
-        wanted = getattr(self.objective, "class_weight", None)
-        wanted = dict(wanted) if isinstance(wanted, tuple) else wanted
-        by_class = None if wanted is None else class_weights(wanted, labels.classes, counts)
+        weights = getattr(self.objective, "class_weight", None)
+        weights = dict(weights) if isinstance(weights, tuple) else weights
+        by_class = None if weights is None else class_weights(weights, labels.classes, counts)
         return replace(self, labels=labels, by_class=by_class)
 
     def read(self, y: Any) -> npt.NDArray[Any]:
         labels, codes = Labels.from_values(y)
-        known = dict(zip(self.classes.values, range(self.n_classes), strict=True))
-        unknown = [value for value in labels.values if value not in known]
+        places = dict(zip(self.classes.values, range(self.n_classes), strict=True))
+        unknown = [value for value in labels.values if value not in places]
         if unknown:
-            raise argument_error("y_val", f"have classes of y, {listed(known)}", listed(unknown))
-        return np.array([known[value] for value in labels.values])[codes]
+            raise argument_error("y_val", f"have classes of y, {listed(places)}", listed(unknown))
+        return np.array([places[value] for value in labels.values])[codes]
 
     def calibrate(self, held: HeldOut | None) -> Calibration:
-        is_wanted = getattr(self.objective, "calibrate", None) is not None
+        is_calibrated = getattr(self.objective, "calibrate", None) is not None
         if held is None:
-            if is_wanted:
+            if is_calibrated:
                 hint = "Fit with at least 10 rows."
                 raise argument_error("calibrate", "be None where no rows are held out", "temperature", hint)
             return Calibration()
         held = held._replace(predictions=held.predictions[:, : self.n_classes])
-        learned = temperature(held) if is_wanted else 1.0
+        learned = temperature(held) if is_calibrated else 1.0
         return Calibration(temperature=learned, groups=tuple(reliability(held, learned)))
 
     def mean(self, outputs: Floats, weights: Floats) -> Floats:
@@ -216,7 +216,7 @@ class Classification(Task):
     def loss(self, mean: Floats, target: npt.NDArray[Any], calibration: Calibration, trained: Trained) -> float:
         del trained
         chosen = tempered(mean, calibration.temperature)[np.arange(len(target)), target]
-        return float(-np.log(np.maximum(chosen, SMALLEST)).mean())
+        return float(-np.log(np.maximum(chosen, SMALLEST_PROBABILITY)).mean())
 
 
 def make_task(objective: Any, task: str) -> Task:
@@ -343,7 +343,7 @@ class FittedModel:
 
     @property
     def backbones(self) -> list[Backbone]:
-        """Configuration of each member's network behind the encoding."""
+        """Configuration of each member's network after the encoding."""
         by_place = {place: piece.backbone for piece in self.trained.pieces for place in piece.places}
         return [by_place[place] for place in range(len(by_place))]
 

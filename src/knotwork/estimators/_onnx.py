@@ -16,9 +16,9 @@ from knotwork._preparation.columns import LARGEST_FLOAT, Role
 from knotwork._preparation.targets import Labels
 from knotwork.basis import FAMILIES
 from knotwork.estimators._base import TabularEstimator
-from knotwork.estimators._combination import SMALLEST
+from knotwork.estimators._combination import SMALLEST_PROBABILITY
 from knotwork.estimators._estimators import TabularClassifier, TabularRegressor
-from knotwork.estimators._onnx_encodings import encoded_blocks
+from knotwork.estimators._onnx_encodings import encoded_features
 from knotwork.nn import FLOAT, Array, OnnxGraph, as_numpy
 from knotwork.training import Network, Objective, Piece, output_units
 
@@ -29,8 +29,8 @@ IR_VERSION = 9
 INT64, STRING, BOOL, DOUBLE, UINT64 = 7, 8, 9, 11, 13
 """Further types of values, as ``onnx.TensorProto`` numbers them."""
 
-NUMBERS = "numbers"
-RESERVED = (NUMBERS, "prediction", "std", "probabilities", "label", "")
+NUMBERS_INPUT = "numbers"
+RESERVED = (NUMBERS_INPUT, "prediction", "std", "probabilities", "label", "")
 LARGEST_EXACT = 2**53
 """Floats represent every whole number up to this one exactly."""
 
@@ -146,7 +146,7 @@ def _inputs(graph: OnnxGraph, estimator: TabularEstimator) -> tuple[list[Any], s
     numbers = missing = None
     n_numerical = len(columns.numerical_names)
     if n_numerical:
-        infos.append(graph.describe(NUMBERS, DOUBLE, "n", n_numerical))
+        infos.append(graph.describe(NUMBERS_INPUT, DOUBLE, "n", n_numerical))
         numbers, missing = _in_units(graph, estimator.trained_.units)
     for name, column in zip(_input_names(estimator), columns.categorical.values(), strict=True):
         info, code = _codes(graph, name, column.kind, column.categories)
@@ -163,9 +163,9 @@ def _in_units(graph: OnnxGraph, units: Any) -> tuple[str, str]:
 
     The order of operations is that of `knotwork.training._members.in_units`: halves, so that no difference overflows.
     """
-    missing = graph("IsNaN", NUMBERS)
+    missing = graph("IsNaN", NUMBERS_INPUT)
     limit = float(np.finfo(np.float32).max) / 4
-    known = graph("Where", missing, units[0], NUMBERS)
+    known = graph("Where", missing, units[0], NUMBERS_INPUT)
     bounded = graph("Clip", known, np.float64(-LARGEST_FLOAT), np.float64(LARGEST_FLOAT))
     halves = graph("Sub", graph("Mul", bounded, np.float64(0.5)), 0.5 * units[0])
     scaled = graph("Clip", graph("Div", halves, 0.5 * units[1]), np.float64(-limit), np.float64(limit))
@@ -196,11 +196,11 @@ def _member_outputs(
 
     `inputs` are the names of numbers, codes and missing values.
     """
-    network, blocks = piece.network, None
+    network, encoded = piece.network, None
     numbers, codes, missing = inputs
     if numbers is not None and missing is not None:
-        blocks = encoded_blocks(graph, numbers, missing, network=network, member=member)
-    outputs = graph("Cast", _run(graph, blocks, codes, network=network, member=member), to=DOUBLE)
+        encoded = encoded_features(graph, numbers, missing, network=network, member=member)
+    outputs = graph("Cast", _run(graph, encoded, codes, network=network, member=member), to=DOUBLE)
     if objective.task == "classification":
         return outputs
     shift, scale = (as_numpy(values[member]) for values in output_units(objective, (piece.shift, piece.scale)))
@@ -240,7 +240,7 @@ def _class_outputs(
     if temperature == 1.0:
         graph("Identity", mean, name="probabilities")
     else:
-        logarithms = graph("Log", graph("Max", mean, np.float64(SMALLEST)))
+        logarithms = graph("Log", graph("Max", mean, np.float64(SMALLEST_PROBABILITY)))
         graph("Softmax", graph("Div", logarithms, np.float64(temperature)), axis=1, name="probabilities")
     best = graph("ArgMax", "probabilities", axis=1, keepdims=0)
     classes, type_ = _classes(labels)
@@ -259,17 +259,17 @@ def _classes(labels: Labels) -> tuple[Array, int]:
     return np.array(labels.values, dtype=dtype), type_
 
 
-def _run(graph: OnnxGraph, blocks: str | None, codes: str | None, *, network: Network, member: int) -> str:
+def _run(graph: OnnxGraph, encoded: str | None, codes: str | None, *, network: Network, member: int) -> str:
     """Add the backbone of one member; return the name of its outputs, float32 of shape (n, d_out).
 
-    `blocks` are the encoded numbers of shape (n, n_features, size), `codes` int64 of shape (n, n_categorical); either
+    `encoded` are the encoded numbers of shape (n, n_features, size), `codes` int64 of shape (n, n_categorical); either
     is None if the table has no such columns.
     """
     backbone: Any = network.backbone
     settings = {"member": member, "logits": network.task == "classification"}
     if network.has_tokens:
-        return str(backbone.to_onnx(graph, blocks, codes, **settings))
-    parts = [] if blocks is None else [graph("Flatten", blocks, axis=1)]
+        return str(backbone.to_onnx(graph, encoded, codes, **settings))
+    parts = [] if encoded is None else [graph("Flatten", encoded, axis=1)]
     if codes is not None:
         parts += _category_inputs(graph, codes, network=network, member=member)
     return str(backbone.to_onnx(graph, graph.join(parts, 1), **settings))

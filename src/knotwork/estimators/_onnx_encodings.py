@@ -19,39 +19,39 @@ from knotwork.nn import (
 )
 from knotwork.training import Network
 
-__all__ = ["encoded_blocks"]
+__all__ = ["encoded_features"]
 
 
-def encoded_blocks(graph: OnnxGraph, numbers: str, missing: str, *, network: Network, member: int) -> str:
-    """Add encoding and embedding of one member; return the name of blocks, float32 of shape (n, n_features, columns).
+def encoded_features(graph: OnnxGraph, numbers: str, missing: str, *, network: Network, member: int) -> str:
+    """Add encoding and embedding of one member; return the name of (n, n_features, columns) encoded values in float32.
 
     `numbers` are in their units, float32 of shape (n, n_features), finite; `missing` marks those that are missing.
     """
     values = _scaled(graph, numbers, encoding=network.encoding, member=member)
-    blocks = _encode(graph, values, missing, encoding=network.encoding, member=member)
-    pairs = None if network.pair_embedding is None else _pairs(graph, blocks, network.pair_embedding, member)
+    encoded = _encode(graph, values, missing, encoding=network.encoding, member=member)
+    pairs = None if network.pair_embedding is None else _pairs(graph, encoded, network.pair_embedding, member)
     if network.feature_embedding is not None:
-        blocks = _embed(graph, blocks, network.feature_embedding, member)
+        encoded = _embed(graph, encoded, network.feature_embedding, member)
     if network.embedding is not None and network.embedding.raw:
         centred = graph("Clip", values, np.float32(0.0), np.float32(1.0))
         centred = graph("Sub", graph("Mul", centred, np.float32(2.0)), np.float32(1.0))
         raw = graph("Where", as_numpy(network.encoding.has_range[member]), centred, values)
         raw = graph("Where", missing, np.float32(0.0), raw)
-        blocks = graph.join([graph("Unsqueeze", raw, graph.ints(2)), blocks], 2)
+        encoded = graph.join([graph("Unsqueeze", raw, graph.ints(2)), encoded], 2)
     if pairs is None:
-        return blocks
+        return encoded
     if not network.has_tokens:
-        return graph.join([graph("Flatten", value, axis=1) for value in (blocks, pairs)], 1)
+        return graph.join([graph("Flatten", value, axis=1) for value in (encoded, pairs)], 1)
     padding = [graph.ints(0, 0, 0, 0, 0, columns) for columns in network.token_padding()]
-    return graph.join([graph("Pad", *value) for value in zip((blocks, pairs), padding, strict=True)], 1)
+    return graph.join([graph("Pad", *value) for value in zip((encoded, pairs), padding, strict=True)], 1)
 
 
-def _pairs(graph: OnnxGraph, blocks: str, layer: PairEmbedding, member: int) -> str:
+def _pairs(graph: OnnxGraph, encoded: str, layer: PairEmbedding, member: int) -> str:
     """Add the functions of pairs, of shape (n, n_pairs, width), by factors of shape (n_pairs, n, rank * width)."""
     factors = []
     for place in (0, 1):
         features, *weights = (as_numpy(each[member, place::2]) for each in (layer.features, layer.weight, layer.bias))
-        chosen = graph("Transpose", graph("Gather", blocks, features, axis=1), perm=[1, 0, 2])
+        chosen = graph("Transpose", graph("Gather", encoded, features, axis=1), perm=[1, 0, 2])
         factors.append(graph("Add", graph("MatMul", chosen, weights[0]), weights[1][:, None]))
     products = graph.reshape(graph("Mul", *factors), layer.n_pairs, -1, layer.rank, layer.width)
     total = graph("ReduceSum", products, graph.ints(2), keepdims=0)
@@ -79,16 +79,16 @@ def _map_features(graph: OnnxGraph, rows: str, matrices: Array) -> str:
     return graph("Transpose", product, perm=[1, 0, 2])
 
 
-def _embed(graph: OnnxGraph, blocks: str, layer: FeatureEmbedding, member: int) -> str:
-    out = graph("Add", _map_features(graph, blocks, as_numpy(layer.weight[member])), as_numpy(layer.bias[member]))
+def _embed(graph: OnnxGraph, encoded: str, layer: FeatureEmbedding, member: int) -> str:
+    out = graph("Add", _map_features(graph, encoded, as_numpy(layer.weight[member])), as_numpy(layer.bias[member]))
     return graph("Relu", out) if layer.relu else out
 
 
 def _encode(graph: OnnxGraph, values: str, missing: str, *, encoding: StackEncoding, member: int) -> str:
-    """Add the encoding of scaled values; return the name of the blocks, float32 of shape (n, n_features, size)."""
+    """Add the encoding of scaled values; return the name of (n, n_features, size) encoded values in float32."""
     n_features = len(encoding.layout.sizes)
     breaks, n_knots = as_numpy(encoding.spacings()[0][member]), as_numpy(encoding.n_knots[member])
-    blocks: list[str] = []
+    encoded: list[str] = []
     order: list[int] = []
     for part in encoding.layout.parts:
         if not part.start <= member < part.stop:
@@ -105,8 +105,8 @@ def _encode(graph: OnnxGraph, values: str, missing: str, *, encoding: StackEncod
         else:
             rows, width = _rows(graph, x, part=part, breaks=breaks[features], n_knots=n_knots[features])
         rows = graph("Where", x_missing, np.float32(0.0), rows)
-        blocks.append(graph("Pad", rows, graph.ints(0, 0, 0, 0, 0, encoding.layout.size - width)))
-    joined = graph.join(blocks, 1)
+        encoded.append(graph("Pad", rows, graph.ints(0, 0, 0, 0, 0, encoding.layout.size - width)))
+    joined = graph.join(encoded, 1)
     if order != sorted(order):
         joined = graph("Gather", joined, np.argsort(order).astype(np.int64), axis=1)
     vectors = encoding.missing_vectors()

@@ -73,7 +73,7 @@ CANDIDATE = ("method", "size", "backbone", "score", "metric", "seconds", "weight
 
 MOST_SPECS = 10_000
 MOST_PIECES = 250
-"""Largest numbers of different encodings and of stacks of networks in a file."""
+"""Largest numbers of different encodings and of stacks of networks in a file, far more than any model has."""
 
 MOST_SHUFFLED = 500
 """Columns up to which importances are computed for the file: the time grows with the square of their number."""
@@ -82,7 +82,7 @@ MOST_SHUFFLED = 500
 @final
 @dataclass(frozen=True, eq=False)
 class SavedEstimator:
-    """A `FittedModel` in a file, without the tensors of networks and the courses of training."""
+    """A `FittedModel` in a file, without the tensors of networks and the histories of training."""
 
     task: Task
     columns: tuple[TableColumn, ...]
@@ -131,7 +131,7 @@ class SavedEstimator:
         )
 
 
-KINDS = SAVED_COLUMNS | {
+SAVED_TYPES = SAVED_COLUMNS | {
     kind.__name__: kind
     for kind in (
         ColumnConfig, ValidationConfig, TrainingConfig, InteractionConfig, SavedEstimator, Regression, Classification,
@@ -162,7 +162,7 @@ def save(estimator: TabularEstimator, path: str | Path) -> None:
     """
     if type(estimator) not in CLASSES.values():
         raise type_error("estimator", "be a TabularRegressor or a TabularClassifier", estimator)
-    model, writer = estimator._model, Writer({**KINDS, **BACKBONES, **OBJECTIVES})
+    model, writer = estimator._model, Writer({**SAVED_TYPES, **BACKBONES, **OBJECTIVES})
     parameters = {name: each for name, each in estimator.get_params(deep=False).items() if name not in UNSAVED}
     random, validation = parameters["random_state"], parameters["validation"]
     parameters["random_state"] = int(random) if isinstance(random, Integral) else None
@@ -245,7 +245,7 @@ def _estimator(file: ModelFile) -> tuple[TabularEstimator, FittedModel]:
         if kind in BACKBONES.values():
             check_layers(settings, n_layers=MOST_LAYERS, n_elements=file.n_elements)
 
-    content, reader = file.content, Reader({**KINDS, **BACKBONES, **OBJECTIVES}, file, check)
+    content, reader = file.content, Reader({**SAVED_TYPES, **BACKBONES, **OBJECTIVES}, file, check)
     kind = CLASSES[check_choice(content["class"], "class", CLASSES)]
     estimator = kind(**_parameters(content["parameters"], reader))
     saved = reader.read(content["model"], SavedEstimator)
@@ -371,8 +371,8 @@ def _trained(saved: SavedEstimator, file: ModelFile, columns: Columns) -> Traine
 def _encodings(content: tuple[tuple[str, ...], ...], names: list[Any], n_members: int) -> list[dict[Any, str]]:
     """Return the encoding of each numerical column for each member."""
     if len(content) != n_members or any(len(specs) != len(names) for specs in content):
-        wanted = f"have one entry for each of {n_members} members and {len(names)} numerical columns"
-        raise argument_error("encodings", wanted, len(content))
+        requirement = f"have one entry for each of {n_members} members and {len(names)} numerical columns"
+        raise argument_error("encodings", requirement, len(content))
     different = {spec for specs in content for spec in specs}
     if len(different) > MOST_SPECS:
         raise argument_error("encodings", f"have at most {MOST_SPECS} different entries", len(different))

@@ -27,7 +27,7 @@ class Recipe:
     encodings : tuple of Encoding
         The encoding of every numerical column.
     backbone : Backbone
-        The network behind it.
+        The network after it.
     config : TrainingConfig
         How it is trained.
     interactions : InteractionConfig, optional
@@ -100,9 +100,9 @@ COSINE = (("schedule", "cosine"), ("learning_rate", 2e-3), ("weight_decay", 0.02
 STEADY = (
     ("schedule", "constant"), ("learning_rate", 1e-3), ("weight_decay", 3e-4), ("patience", 16), ("precision", "bf16"),
 )  # fmt: skip
-CYCLES = (("label_smoothing", 0.0),)
+FOUR_CYCLES = (("label_smoothing", 0.0),)
 """Training of the kinds: half a cosine; a constant rate, stopped early; and that of RealMLP, in four cycles, without
-label smoothing, which improves accuracies and spoils probabilities."""
+label smoothing, which improves accuracies and spoils probabilities. Chosen with the kinds, see `ON_CPU`."""
 
 
 def _perceptron(*widths: int) -> MLPConfig:
@@ -111,40 +111,40 @@ def _perceptron(*widths: int) -> MLPConfig:
 
 FINE = "PLE-Q@80+LR8"
 RAMPS = "PLE-Q@30+L4x"
-WAVES = "PBLD@16"
+LEARNED_WAVES = "PBLD@16"
 PERIODS = "PLR@16+LR8x"
 
 ON_GPU = {
-    "fast": (Kind(RAMPS, RealMLPConfig(), 44, CYCLES), Kind(FINE, _perceptron(384, 384, 384), 33, COSINE)),
+    "fast": (Kind(RAMPS, RealMLPConfig(), 44, FOUR_CYCLES), Kind(FINE, _perceptron(384, 384, 384), 33, COSINE)),
     "balanced": (
-        Kind(RAMPS, RealMLPConfig(), 128, CYCLES),
+        Kind(RAMPS, RealMLPConfig(), 128, FOUR_CYCLES),
         Kind(FINE, _perceptron(384, 384, 384), 60, COSINE),
-        Kind(WAVES, RealMLPConfig(), 128, CYCLES),
-        Kind(PERIODS, RealMLPConfig(), 128, CYCLES),
+        Kind(LEARNED_WAVES, RealMLPConfig(), 128, FOUR_CYCLES),
+        Kind(PERIODS, RealMLPConfig(), 128, FOUR_CYCLES),
         Kind("PLE-Q@48+LR16", _perceptron(512, 512, 512), 150, COSINE),
     ),
     "best": (
-        Kind(RAMPS, RealMLPConfig(), 256, CYCLES),
+        Kind(RAMPS, RealMLPConfig(), 256, FOUR_CYCLES),
         Kind("PLE-Q@30+LR16", TabMConfig(), 150, STEADY),
-        Kind(WAVES, RealMLPConfig(), 256, CYCLES),
+        Kind(LEARNED_WAVES, RealMLPConfig(), 256, FOUR_CYCLES),
         Kind(FINE, _perceptron(384, 384, 384), 60, COSINE),
-        Kind(PERIODS, RealMLPConfig(), 256, CYCLES),
+        Kind(PERIODS, RealMLPConfig(), 256, FOUR_CYCLES),
         Kind("PLE-Q@48+LR16", _perceptron(512, 512, 512), 150, COSINE),
         Kind("PLE-Q@30+LR16", ResNetConfig(n_blocks=2, hidden=384, dropout=0.15), 60, COSINE),
     ),
 }
 ON_CPU = {
-    "fast": (Kind(RAMPS, RealMLPConfig(widths=(128, 128)), 32, CYCLES),),
+    "fast": (Kind(RAMPS, RealMLPConfig(widths=(128, 128)), 32, FOUR_CYCLES),),
     "balanced": (
-        Kind(RAMPS, RealMLPConfig(widths=(160, 160)), 48, CYCLES),
+        Kind(RAMPS, RealMLPConfig(widths=(160, 160)), 48, FOUR_CYCLES),
         Kind("PLE-Q@48+LR8", _perceptron(256, 256), 32, COSINE),
-        Kind(WAVES, RealMLPConfig(widths=(160, 160)), 48, CYCLES),
+        Kind(LEARNED_WAVES, RealMLPConfig(widths=(160, 160)), 48, FOUR_CYCLES),
     ),
     "best": (
-        Kind(RAMPS, RealMLPConfig(), 128, CYCLES),
+        Kind(RAMPS, RealMLPConfig(), 128, FOUR_CYCLES),
         Kind(FINE, _perceptron(384, 384), 48, COSINE),
-        Kind(WAVES, RealMLPConfig(), 128, CYCLES),
-        Kind(PERIODS, RealMLPConfig(), 128, CYCLES),
+        Kind(LEARNED_WAVES, RealMLPConfig(), 128, FOUR_CYCLES),
+        Kind(PERIODS, RealMLPConfig(), 128, FOUR_CYCLES),
         Kind("PLE-Q@48+LR16", _perceptron(384, 384, 384), 100, COSINE),
     ),
 }
@@ -152,7 +152,7 @@ ON_CPU = {
 
 They were chosen by out-of-fold scores on training rows of fifteen of the study's tables, see benchmarks/README.md."""
 
-SCALED = Kind("Robust", RealMLPConfig(widths=(128, 128)), 48, CYCLES)
+SCALED = Kind("Robust", RealMLPConfig(widths=(128, 128)), 48, FOUR_CYCLES)
 MANY_COLUMNS = 300
 """Tables with more numbers have this kind if the time does not suffice for all others: placing thousands of knots and
 training a few epochs on tens of thousands of encoded columns would be worse."""
@@ -160,34 +160,84 @@ training a few epochs on tens of thousands of encoded columns would be worse."""
 EFFORTS = tuple(ON_GPU)
 """Words for how much is trained."""
 
-KINDS = {"cpu": ON_CPU, "cuda": ON_GPU}
-FOLDS = {"cpu": {"fast": 4, "balanced": 5, "best": 8}, "cuda": {"fast": 5, "balanced": 8, "best": 8}}
-FEWEST_FOLDS = 3
-MOST_KEPT = {"fast": 2, "balanced": 3, "best": 5}
+KINDS_THAT_PREDICT = {"fast": 2, "balanced": 3, "best": 5}
 """Kinds that predict at most: predicting with a fourth costs a third more and gains less than half a percent."""
 
-SECONDS = {
-    "cpu": {"fast": (3.0, 0.5e-3), "balanced": (16.7, 2.2e-3), "best": (200.0, 30e-3)},
-    "cuda": {"fast": (1.0, 1e-4), "balanced": (10.0, 5e-4), "best": (60.0, 3e-3)},
+
+@dataclass(frozen=True)
+class Speed:
+    """What an effort trains on a type of device, and how fast it is: measured on two cores, and on a large GPU.
+
+    What is trained does not depend on the number of cores, so that results do not either.
+
+    Parameters
+    ----------
+    kinds : dict of str to tuple of Kind
+        The kinds of networks of each effort.
+    folds : dict of str to int
+        Folds of each effort.
+    seconds : dict of str to pair of float
+        Seconds that training may take: at least, and for each row.
+    products : float
+        Products of weights per second, forward and backward, that networks reach.
+    step_seconds : float
+        The shortest time of a step.
+    """
+
+    kinds: dict[str, tuple[Kind, ...]]
+    folds: dict[str, int]
+    seconds: dict[str, tuple[float, float]]
+    products: float
+    step_seconds: float
+
+
+SPEEDS = {
+    "cpu": Speed(
+        kinds=ON_CPU,
+        folds={"fast": 4, "balanced": 5, "best": 8},
+        seconds={"fast": (3.0, 0.5e-3), "balanced": (16.7, 2.2e-3), "best": (200.0, 30e-3)},
+        products=6e9,
+        step_seconds=0.0,
+    ),
+    "cuda": Speed(
+        kinds=ON_GPU,
+        folds={"fast": 5, "balanced": 8, "best": 8},
+        seconds={"fast": (1.0, 1e-4), "balanced": (10.0, 5e-4), "best": (60.0, 3e-3)},
+        products=1e13,
+        step_seconds=1.5e-4,
+    ),
 }
-"""Seconds that training may take: at least, and for each row."""
 
-PRODUCTS = {"cpu": 6e9, "cuda": 1e13}
-"""Products of weights per second, forward and backward, that networks reach: on two cores, and on a large GPU. What is
-trained does not depend on the number of cores, so that results do not either."""
-
-STEP_SECONDS = {"cpu": 0.0, "cuda": 1.5e-4}
-"""The shortest time of a step."""
+FEWEST_FOLDS_OF_EFFORTS = 3
+FEWEST_ROWS_FOR_FOLDS = 60
+"""Tables of fewer rows have no folds, but one part that is held out."""
 
 SHARE_OF_LIMIT = 0.85
 """Share of a time limit that is planned: the rest is for reading the table, placing knots and choosing weights."""
 
-SMALLEST_BATCH, USUAL_BATCH, LARGEST_BATCH = 32, 256, 4096
-FEWEST_BATCHES, MANY_ROWS = 16, 20480
-"""Batches are smaller than usual where an epoch would have fewer than 16, and larger in tables of more rows."""
 
-FEW_ROWS = 60
-"""Tables of fewer rows have no folds, but one part that is held out."""
+@dataclass(frozen=True)
+class BatchRule:
+    """The rows of a batch; conventions.
+
+    Parameters
+    ----------
+    smallest, usual, largest : int
+        Sizes, all powers of two.
+    fewest : int
+        Batches are smaller than usual where an epoch would have fewer than this number.
+    many_rows : int
+        Batches are larger than usual in tables of more rows.
+    """
+
+    smallest: int = 32
+    usual: int = 256
+    largest: int = 4096
+    fewest: int = 16
+    many_rows: int = 20480
+
+
+BATCHES = BatchRule()
 
 
 def plan_effort(
@@ -211,37 +261,35 @@ def plan_effort(
     n_folds : int, optional
         Number of folds, if the user has decided it; 1 for a single part that is held out.
     """
-    seconds = effort_seconds(effort, table.n_rows, device=device)
-    device = _type(device)
-    kinds = KINDS[device][effort]
+    seconds, speed = effort_seconds(effort, table.n_rows, device=device), _speed(device)
     if time_limit is not None:
         seconds = min(seconds, SHARE_OF_LIMIT * time_limit)
     is_wide = table.numbers.shape[1] > MANY_COLUMNS
-    for share, folds, fewer in _smaller(FOLDS[device][effort], kinds, is_wide=is_wide):
+    for share, folds, fewer in _smaller(speed.folds[effort], speed.kinds[effort], is_wide=is_wide):
         chosen, folds = _recipes(fewer, table, share=share), n_folds or folds  # noqa: PLW2901
-        if _seconds(chosen, table, folds, device=device) <= seconds:
+        if _seconds(chosen, table, folds, speed) <= seconds:
             break
-    folds = 1 if n_folds is None and table.n_rows < FEW_ROWS else folds
-    return FitPlan(chosen, "ensemble", n_folds=folds, most_kept=min(MOST_KEPT[effort], len(chosen)))
+    folds = 1 if n_folds is None and table.n_rows < FEWEST_ROWS_FOR_FOLDS else folds
+    return FitPlan(chosen, "ensemble", n_folds=folds, most_kept=min(KINDS_THAT_PREDICT[effort], len(chosen)))
 
 
 def effort_seconds(effort: str, n_rows: int, *, device: str) -> float:
     """Return the seconds that the training of an effort may take on a type of device, without a time limit."""
-    least, per_row = SECONDS[_type(device)][effort]
+    least, per_row = _speed(device).seconds[effort]
     return least + per_row * n_rows
 
 
-def _type(device: str) -> str:
-    return "cuda" if device == "cuda" else "cpu"
+def _speed(device: str) -> Speed:
+    return SPEEDS["cuda" if device == "cuda" else "cpu"]
 
 
 def _smaller(n_folds: int, kinds: Sequence[Kind], *, is_wide: bool) -> Iterator[tuple[float, int, Sequence[Kind]]]:
     """Yield shares of the epochs, numbers of folds, and kinds, from the most work to the least."""
-    few = max(n_folds // 2, FEWEST_FOLDS)
+    few = max(n_folds // 2, FEWEST_FOLDS_OF_EFFORTS)
     if is_wide:
         yield 1.0, n_folds, kinds
         for share in (1.0, 0.5, 0.25, 0.1):
-            yield share, FEWEST_FOLDS, (SCALED,)
+            yield share, FEWEST_FOLDS_OF_EFFORTS, (SCALED,)
         return
     # One kind that is trained properly is better than several that are cut short.
     for count in range(len(kinds), 0, -1):
@@ -250,7 +298,7 @@ def _smaller(n_folds: int, kinds: Sequence[Kind], *, is_wide: bool) -> Iterator[
     for share, folds in ((0.5, n_folds), (0.5, few), (0.35, few)):
         yield share, folds, kinds[:1]
     for share in (0.25, 0.15, 0.1):
-        yield share, FEWEST_FOLDS, kinds[:1]
+        yield share, FEWEST_FOLDS_OF_EFFORTS, kinds[:1]
 
 
 def _recipes(kinds: Sequence[Kind], table: TrainingTable, *, share: float) -> list[Recipe]:
@@ -266,12 +314,12 @@ def _recipes(kinds: Sequence[Kind], table: TrainingTable, *, share: float) -> li
 
 def _batch_size(n_rows: int) -> int:
     """Return the rows of a batch, a power of two."""
-    doubled = max(int(np.ceil(np.log2(max(n_rows, 1) / MANY_ROWS))), 0)
-    few = 2 ** round(np.log2(max(n_rows, 1) / FEWEST_BATCHES))
-    return int(min(max(min(USUAL_BATCH, few), SMALLEST_BATCH) * 2**doubled, LARGEST_BATCH))
+    doubled = max(int(np.ceil(np.log2(max(n_rows, 1) / BATCHES.many_rows))), 0)
+    few = 2 ** round(np.log2(max(n_rows, 1) / BATCHES.fewest))
+    return int(min(max(min(BATCHES.usual, few), BATCHES.smallest) * 2**doubled, BATCHES.largest))
 
 
-def _seconds(recipes: Sequence[Recipe], table: TrainingTable, n_folds: int, *, device: str) -> float:
+def _seconds(recipes: Sequence[Recipe], table: TrainingTable, n_folds: int, speed: Speed) -> float:
     """Return about how long training takes, on a GPU with all kinds side by side."""
     n_rows = table.n_rows * max(n_folds - 1, 1) / n_folds
     products = steps = 0.0
@@ -280,7 +328,7 @@ def _seconds(recipes: Sequence[Recipe], table: TrainingTable, n_folds: int, *, d
         size, embedding = (recipe.encodings[0].size, recipe.encodings[0].embedding) if recipe.encodings else (1, None)
         products += rows * n_folds * network_products(table, size, embedding, recipe.backbone)
         steps = max(steps, rows / recipe.config.batch_size_for(table.n_rows))
-    return max(products / PRODUCTS[device], steps * STEP_SECONDS[device])
+    return max(products / speed.products, steps * speed.step_seconds)
 
 
 def plan_members(prepared: PreparedTable, plan: FitPlan, seeds: npt.NDArray[np.int64]) -> list[Member]:
@@ -361,7 +409,7 @@ def _rates(
 
 @dataclass(frozen=True, eq=False)
 class Warm:
-    """What a later fit needs to go on from the networks of this one.
+    """What a later fit needs to resume from the networks of this one.
 
     Parameters
     ----------
@@ -382,7 +430,7 @@ class Warm:
 
 
 def warm_members(warm: Warm, prepared: PreparedTable, plan: FitPlan) -> tuple[FitPlan, list[Member]] | None:
-    """Return what goes on from the networks of an earlier fit, or None if the plan is another.
+    """Return what resumes from the networks of an earlier fit, or None if the plan is another.
 
     Settings of training may differ. Only the networks that were kept are trained; the others had no weight.
 

@@ -27,7 +27,7 @@ COUNTS = ("n_blocks",)
 """Settings of backbones that are numbers of layers; the other integers are widths, bounded by the elements."""
 
 MOST_LAYERS = 500
-MOST_PARTS = 10_000
+MOST_LAYOUT_PARTS = 10_000
 """Largest numbers of layers of a network and of parts of a layout: far more than any model has, and few enough to build
 within seconds."""
 
@@ -79,7 +79,7 @@ class SavedPiece:
     places : tuple of int
         Places of its members among all.
     backbone : Backbone
-        The network behind the encoding.
+        The network after the encoding.
     embedding : Embedding or None
         What follows each encoding.
     interactions : tuple of InteractionConfig
@@ -155,7 +155,7 @@ def _dtype(tensor: Tensor) -> str:
 
 
 def _check_layout(layout: StackLayout, *, n_features: int, n_elements: int) -> None:
-    """Check that the blocks of a layout are not larger than the file, and that each part has functions."""
+    """Check that the encoded values of a layout are not larger than the file, and that each part has functions."""
     sizes, size = layout.sizes, layout.size
     if len(sizes) != n_features or min(sizes, default=1) < 1:
         raise argument_error("sizes", f"have one number for each of {n_features} numerical columns", len(sizes))
@@ -163,8 +163,8 @@ def _check_layout(layout: StackLayout, *, n_features: int, n_elements: int) -> N
         raise argument_error("size", "be the largest of the sizes, and not larger than the file", size)
     if not 0.0 < layout.min_spacing < 1.0:
         raise argument_error("min_spacing", "be a number between 0 and 1", layout.min_spacing)
-    if len(layout.parts) > MOST_PARTS:
-        raise argument_error("parts", f"be at most {MOST_PARTS}", len(layout.parts))
+    if len(layout.parts) > MOST_LAYOUT_PARTS:
+        raise argument_error("parts", f"be at most {MOST_LAYOUT_PARTS}", len(layout.parts))
     for part in layout.parts:
         if part.family:
             Layout(part.family, max(part.degree, 0))
@@ -174,9 +174,15 @@ def _check_layout(layout: StackLayout, *, n_features: int, n_elements: int) -> N
         if n_features and not 0 <= min(features) <= max(features) < n_features:
             raise argument_error("features", f"be from 0 to {n_features - 1}", features)
         traits = TRAITS.get(part.kind)
+<<<<<<< HEAD
         if traits is None or not _is_degree(part.degree, traits, size=size):
             wanted = "be a kind of functions with a degree that is valid for it"
             raise argument_error("kind", wanted, (part.kind, part.degree))
+=======
+        if traits is None or not _is_degree(part.degree, traits, size=size, waves=part.kind in WAVES):
+            requirement = "be a kind of functions with a degree that is valid for it"
+            raise argument_error("kind", requirement, (part.kind, part.degree))
+>>>>>>> 6d20830b (Numbers of one rule stand together in the estimators and additive models; words of the packages are plain)
         if not 0 <= part.start < part.stop:
             raise argument_error("start", "be at least 0 and smaller than stop", (part.start, part.stop))
 

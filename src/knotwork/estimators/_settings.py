@@ -220,8 +220,8 @@ class FitSettings:
         try:
             random: np.random.RandomState = check_random_state(self.random_state)
         except ValueError as error:
-            wanted = "be None, an integer from 0 to 2**32 - 1 or a numpy.random.RandomState"
-            raise argument_error("random_state", wanted, self.random_state) from error
+            requirement = "be None, an integer from 0 to 2**32 - 1 or a numpy.random.RandomState"
+            raise argument_error("random_state", requirement, self.random_state) from error
         return random
 
     def plan(self, columns: Columns, data: TrainingTable, *, n_folds: int | None) -> FitPlan:
@@ -260,11 +260,11 @@ class FitSettings:
 
 
 RECOMMENDED = ("auto", "recommended")
-"""Words for what `recommend` says."""
+"""Words for the encoding of `recommend`."""
 
 ENSEMBLE = "ensemble"
 SEARCHES = ("validated", ENSEMBLE, PER_FEATURE)
-"""Ways to choose among encodings: validation rows decide on one or on a weighted mean, of all columns at once, or
+"""Ways to choose among encodings: validation rows decide on one or on a weighted mean, of all columns together, or
 training rows on each column by itself."""
 
 DEFAULT_SIZE = 15
@@ -358,7 +358,7 @@ def _with_one_embedding(choices: dict[Any, Encoding], named: Mapping[Any, Any]) 
             "encoding",
             "have the same embedding for all columns",
             {name: str(choices[name]) for name in named},
-            "Write the same embedding behind each encoding, as in {'age': 'BS-Q@15+L8', 'income': 'PLE@30+L8'}.",
+            "Write the same embedding after each encoding, as in {'age': 'BS-Q@15+L8', 'income': 'PLE@30+L8'}.",
         )
     (embedding,) = embeddings
     if embedding is None:
@@ -371,8 +371,10 @@ def _with_one_embedding(choices: dict[Any, Encoding], named: Mapping[Any, Any]) 
 
 def _choice(spec: Any, task: str, backbone: str) -> Encoding:
     if not isinstance(spec, str):
-        wanted = f"be {', '.join(map(repr, RECOMMENDED))}, the name of a method, or a mapping from columns"
-        raise type_error("encoding", wanted, spec, "Write encoding='BS-Q@15', or {'age': 'BS-Q@15'} for one column.")
+        requirement = f"be {', '.join(map(repr, RECOMMENDED))}, the name of a method, or a mapping from columns"
+        raise type_error(
+            "encoding", requirement, spec, "Write encoding='BS-Q@15', or {'age': 'BS-Q@15'} for one column."
+        )
     if spec in RECOMMENDED:
         advice = recommend(task, backbone, budget=BUDGET)
         return Encoding(advice.method, advice.size)
@@ -479,7 +481,7 @@ ELSEWHERE = {
     "validation_share": "Write the share itself, validation=0.2, or ValidationConfig('time', share=0.2).",
     "n_jobs": "Networks are trained in as many threads as the process may use; torch.set_num_threads sets fewer.",
 }
-"""Arguments that are said otherwise."""
+"""Arguments of other libraries that are expressed in another way."""
 
 Init = TypeVar("Init", bound=Callable[..., None])
 
@@ -579,14 +581,14 @@ def hinted(init: Init) -> Init:
     known = [name for name in inspect.signature(init).parameters if name != "self"]
 
     @wraps(init)
-    def checked(self: Any, *given: Any, **named: Any) -> None:
+    def checked(self: Any, *args: Any, **named: Any) -> None:
         unknown = next((name for name in named if name not in known), None)
         if unknown is not None:
             raise ArgumentTypeError(
                 f"{type(self).__name__}() got an unexpected keyword argument {unknown!r}. "
                 f"{_hint(unknown, named[unknown], known)}"
             )
-        init(self, *given, **named)
+        init(self, *args, **named)
 
     return checked  # type: ignore[return-value]
 
@@ -599,11 +601,11 @@ def _hint(name: str, value: Any, known: list[str]) -> str:
         return ELSEWHERE[name]
     name = next((usual for usual, others in OTHER_NAMES.items() if name in others), name)
     homes = _homes()
-    for wanted in (name, _nearest(name, known), _nearest(name, list(homes))):
-        if wanted in known:
-            return f"Did you mean {wanted}={value!r}?"
-        if wanted in homes:
-            return _home(wanted, value)
+    for candidate in (name, _nearest(name, known), _nearest(name, list(homes))):
+        if candidate in known:
+            return f"Did you mean {candidate}={value!r}?"
+        if candidate in homes:
+            return _home(candidate, value)
     return f"Available: {listed(known, most=40)}."
 
 
@@ -624,7 +626,7 @@ def _homes() -> dict[str, tuple[str, str, type]]:
     ]
     return {
         field.name: (parameter, f"{package}.{kind.__name__}", kind)
-        for parameter, package, kind in kinds  # of several, the last one is named
+        for parameter, package, kind in kinds  # of several, the last one counts
         for field in fields(kind)
     }
 
@@ -639,7 +641,7 @@ def check_source(X: Any, y: Any, device: Any) -> None:
         if is_cluster(device):
             hint = "Chunks of rows are read from a disk of this machine; device=['cuda:0', 'cuda:1'] uses several GPUs."
             raise argument_error("device", "be on this machine if X is read in batches", device, hint)
-    elif isinstance(y, str) and not isinstance(X, str | PathLike):  # of which the error names the next step
+    elif isinstance(y, str) and not isinstance(X, str | PathLike):  # reading the table explains that one
         frame = as_frame(X)
         hint = f"Pass X.drop(columns={y!r}) and X[{y!r}]." if frame is not None else (
             "X is no table that is read in batches: open files by pyarrow.dataset.dataset([...])."

@@ -53,10 +53,10 @@ from knotwork.training import (
 
 __all__ = ["Monitor", "Preparation", "combine", "fit_model", "prepare", "train"]
 
-MOST_HELD = 1000
+IMPORTANCE_ROWS = 1000
 """Most validation rows that are kept for `feature_importances_`."""
 
-FEW_ROWS = 3
+TOO_FEW_ROWS = 3
 """Tables of at most this many rows are fitted with a warning."""
 
 SHORTEST = 1e-3
@@ -121,7 +121,7 @@ class Preparation:
 
 @dataclass(frozen=True)
 class Monitor:
-    """Who is told how training goes.
+    """Receivers of the progress of training.
 
     Parameters
     ----------
@@ -156,7 +156,7 @@ class Monitor:
 
     @contextmanager
     def reporter(self, *first: Reporter) -> Iterator[Reporter | None]:
-        """Provide one function of callbacks, the log and the terminal; None if nobody is told."""
+        """Provide one function of callbacks, the log and the terminal; None without receivers."""
         with ExitStack() as stack:
             shown = [each for each in first if each is not self.reporters or self.callbacks]
             if LOGGER.isEnabledFor(logging.DEBUG):
@@ -177,7 +177,7 @@ def fit_model(
     monitor: Monitor,
     **given: Any,
 ) -> FittedModel:
-    """Prepare a table, train, combine, and refit if wanted.
+    """Prepare a table, train, combine, and refit if requested.
 
     Parameters
     ----------
@@ -188,7 +188,7 @@ def fit_model(
     before : FittedModel or None
         The model of the last fit.
     monitor : Monitor
-        Who is told how training goes.
+        Receivers of the progress of training.
     **given
         ``X_val``, ``y_val`` and ``groups`` of `TabularRegressor.fit`.
     """
@@ -212,8 +212,8 @@ def fit_model(
         trained = train(preparation, began, monitor)
         model = combine(preparation, trained)
         if settings.validation.refit:
-            may_go_on = monitor.reporters.stopped or not trained.interrupted
-            model = _refit(preparation, model, began, monitor, may_go_on=may_go_on)
+            was_not_stopped = monitor.reporters.stopped or not trained.interrupted
+            model = _refit(preparation, model, began, monitor, was_not_stopped=was_not_stopped)
         LOGGER.info(
             "%s: %d networks on %d rows in %.1f s, %s %.5g on validation rows",
             *(settings.task.name, len(model.weights), preparation.table.n_rows, perf_counter() - began),
@@ -238,8 +238,8 @@ def prepare(
     X may be a `ReadTable` as well, a table that was read before.
     """
     check_given(settings, X_val, y_val, groups)
-    wanted = settings.columns
-    read = X if isinstance(X, ReadTable) else Columns.learn(X, wanted.categorical, dates=wanted.dates)
+    config = settings.columns
+    read = X if isinstance(X, ReadTable) else Columns.learn(X, config.categorical, dates=config.dates)
     columns, table = read
     given = None if X_val is None else (columns.read(X_val), y_val)
     task, data, holdout = _training_table(settings, table, y, sample_weight, columns.cardinalities, given=given)
@@ -291,7 +291,7 @@ def with_members(
     before: FittedModel | None,
     target_name: str | None,
 ) -> Preparation:
-    """Choose encodings if wanted, and return the table with the members of a plan."""
+    """Choose encodings if requested, and return the table with the members of a plan."""
     in_memory = replace(prepared, table=replace(prepared.table, chunks=None))
     choices: list[FeatureChoice] = []
     if settings.search == PER_FEATURE:  # training rows decide the encoding of each column
@@ -342,7 +342,7 @@ def _training_table(
 def followed_by(
     table: CodedTable, target: npt.NDArray[Any], weights: Weights, valid: CodedTable, y_val: npt.NDArray[Any]
 ) -> tuple[CodedTable, npt.NDArray[Any], Weights]:
-    """Return rows with given validation rows behind them, which count equally: a weight like others' is in range."""
+    """Return rows with given validation rows after them, which count equally: a weight like others' is in range."""
     if len(y_val) != valid.n_rows:
         raise argument_error("y_val", f"have as many values as X_val has rows, {valid.n_rows}", len(y_val))
     if weights is not None:
@@ -352,7 +352,7 @@ def followed_by(
 
 def warn_of_few(task: Task, n_rows: int) -> None:
     """Warn of a table from which next to nothing can be learned."""
-    if n_rows <= FEW_ROWS:
+    if n_rows <= TOO_FEW_ROWS:
         reason = f"the table has {n_rows} {'row' if n_rows == 1 else 'rows'}"
     elif task.n_classes == 1:
         reason = "y has one class, which every prediction will be"
@@ -479,7 +479,7 @@ def _held(preparation: Preparation, combination: Combination) -> Held:
     n_folds = preparation.plan.n_folds
     folds = np.array(combination.places) % n_folds
     members = np.flatnonzero(folds == folds[0])
-    rows = preparation.prepared.splits[folds[0]].valid[:MOST_HELD]
+    rows = preparation.prepared.splits[folds[0]].valid[:IMPORTANCE_ROWS]
     table, n_categorical = preparation.table, len(preparation.columns.cardinalities)
     return Held(
         CodedTable(table.numbers[rows], table.codes[rows, :n_categorical]),
@@ -491,12 +491,12 @@ def _held(preparation: Preparation, combination: Combination) -> Held:
 
 
 def _refit(
-    preparation: Preparation, model: FittedModel, began: float, monitor: Monitor, *, may_go_on: bool
+    preparation: Preparation, model: FittedModel, began: float, monitor: Monitor, *, was_not_stopped: bool
 ) -> FittedModel:
     """Train the chosen networks again on all rows; after Ctrl-C those of the validation stay."""
     limit, n_folds, warm = preparation.config.time_limit, preparation.plan.n_folds, model.warm
     time_is_up = limit is not None and perf_counter() - began >= share_of_validation(n_folds) * limit
-    if not (may_go_on or time_is_up) or warm is None:
+    if not (was_not_stopped or time_is_up) or warm is None:
         return model
     members = refit_members(preparation.prepared, warm.members, warm.recipes, trained=model.trained)
     with monitor.reporter() as report:

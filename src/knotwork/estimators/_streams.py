@@ -137,14 +137,14 @@ def prepare_stream(
 
 def _survey(settings: FitSettings, reader: BatchReader, *, seed: int, holds_out: bool) -> tuple[Task, Survey]:
     """Read all batches once; return the task, with its classes, and what was seen."""
-    task, wanted, classes = settings.task, settings.validation, _ClassesSurvey()
+    task, validation, classes = settings.task, settings.validation, _ClassesSurvey()
 
     def look(y: Any) -> None:
         target = check_target(y)
         if target.any():  # whether all are 0 is checked in the rows in memory
             task.objective.check_target(target)
 
-    share = wanted.share if wanted.rows is None else float(wanted.rows)
+    share = validation.share if validation.rows is None else float(validation.rows)
     survey = survey_batches(
         reader,
         classes.look if isinstance(task, Classification) else look,
@@ -175,8 +175,8 @@ def _check_settings(settings: FitSettings) -> None:
 
 def _learn(settings: FitSettings, task: Task, survey: Survey) -> tuple[Columns, CodedTable, npt.NDArray[Any]]:
     """Learn the columns from the rows in memory, and read these rows."""
-    batch, wanted = survey.batch, settings.columns
-    columns, _ = Columns.learn(batch.features, wanted.categorical, dates=wanted.dates, whole=survey.whole)
+    batch, config = survey.batch, settings.columns
+    columns, _ = Columns.learn(batch.features, config.categorical, dates=config.dates, whole=survey.whole)
     table, target = columns.read_quietly(batch.features)[0], task.read(batch.target)  # the second pass warns
     columns = columns.with_copies(table, target)
     columns.warn()
@@ -213,9 +213,9 @@ def predicted_batches(model: FittedModel, source: Any, predict: Callable[[Any], 
     is_tuple = False
     for table in chain(_groups(_tables(model, source, lengths)), [None]):
         if table is not None:
-            given = predict(table)
-            is_tuple = isinstance(given, tuple)
-            new = given if is_tuple else (given,)
+            predicted = predict(table)
+            is_tuple = isinstance(predicted, tuple)
+            new = predicted if is_tuple else (predicted,)
             ready = tuple(map(np.concatenate, zip(ready, new, strict=True))) if ready else new
         while ready and lengths and lengths[0] <= len(ready[0]):
             n_rows = lengths.popleft()
@@ -274,16 +274,16 @@ def read_beside_target(
 
 def _check_columns(model: FittedModel, source: Any) -> None:
     """Raise an error if a file or a data set, of which only the columns of the model are read, lacks one of them."""
-    known, columns = source_names(source), model.columns
-    if known is None or columns.names is None:
+    names, columns = source_names(source), model.columns
+    if names is None or columns.names is None:
         return
-    read = tuple(name for name in known if name in columns.names)
+    read = tuple(name for name in names if name in columns.names)
     columns.order(read, len(read))
 
 
 def _without_target(model: FittedModel, raw: Any) -> Any:
     """Return a batch without the target, which it may have as in the fit."""
-    frame, wanted, target = as_frame(raw), model.columns.names, model.target_name
-    if frame is None or wanted is None or target is None or target in wanted or target not in frame.columns:
+    frame, names, target = as_frame(raw), model.columns.names, model.target_name
+    if frame is None or names is None or target is None or target in names or target not in frame.columns:
         return raw
     return frame.drop(target).to_native()
