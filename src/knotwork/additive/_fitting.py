@@ -57,7 +57,7 @@ Products = dict[tuple[Term, Term], FloatArray]
 
 ROWS_PER_PART = 1 << 15
 MOST_KEPT_BYTES = 1 << 28
-"""Rows that are encoded together, and bytes of encoded rows that are kept: of more rows, each pass encodes them again."""
+"""Rows that are encoded together, and bytes of encoded rows that are kept; with more, each pass encodes them again."""
 
 
 @dataclass(frozen=True)

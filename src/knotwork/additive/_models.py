@@ -391,24 +391,24 @@ class _Fit:
 
     def _named_pairs(self) -> list[tuple[Any, Any]] | None:
         """Return the pairs that were named, or None if they are to be searched."""
-        given, known = self.model.pairs, [*self.names, *self.coded]
-        if isinstance(given, int | np.integer) and not isinstance(given, bool):
-            return None if given else []
+        pairs, names = self.model.pairs, [*self.names, *self.coded]
+        if isinstance(pairs, int | np.integer) and not isinstance(pairs, bool):
+            return None if pairs else []
         requirement = "be a number, or pairs of columns such as [('lat', 'lon')]"
-        if isinstance(given, str) or not isinstance(given, Sequence):
-            raise type_error("pairs", requirement, given)
-        for pair in given:
+        if isinstance(pairs, str) or not isinstance(pairs, Sequence):
+            raise type_error("pairs", requirement, pairs)
+        for pair in pairs:
             if not isinstance(pair, tuple | list) or len(pair) != 2 or pair[0] == pair[1]:
-                raise argument_error("pairs", requirement, given)
+                raise argument_error("pairs", requirement, pairs)
             shaped = [name for name in pair if name in self.shapes and not self.shapes[name].is_free]
             if shaped:
                 hint = "A surface of two columns has no such shape, and would undo that of the curve."
                 raise argument_error("pairs", "name no columns of monotone or curvature", shaped[0], hint)
             for name in pair:
-                if name not in known:
-                    hint = suggestion(name, known)
-                    raise argument_error("pairs", f"name columns that the model uses, {listed(known)}", name, hint)
-        return [(pair[0], pair[1]) for pair in given]
+                if name not in names:
+                    hint = suggestion(name, names)
+                    raise argument_error("pairs", f"name columns that the model uses, {listed(names)}", name, hint)
+        return [(pair[0], pair[1]) for pair in pairs]
 
     def _screen(self) -> list[tuple[Any, Any]]:
         """Return pairs of columns as `find_pairs` ranks them, by the residuals of the curves."""

@@ -174,15 +174,9 @@ def _check_layout(layout: StackLayout, *, n_features: int, n_elements: int) -> N
         if n_features and not 0 <= min(features) <= max(features) < n_features:
             raise argument_error("features", f"be from 0 to {n_features - 1}", features)
         traits = TRAITS.get(part.kind)
-<<<<<<< HEAD
         if traits is None or not _is_degree(part.degree, traits, size=size):
-            wanted = "be a kind of functions with a degree that is valid for it"
-            raise argument_error("kind", wanted, (part.kind, part.degree))
-=======
-        if traits is None or not _is_degree(part.degree, traits, size=size, waves=part.kind in WAVES):
             requirement = "be a kind of functions with a degree that is valid for it"
             raise argument_error("kind", requirement, (part.kind, part.degree))
->>>>>>> 6d20830b (Numbers of one rule stand together in the estimators and additive models; words of the packages are plain)
         if not 0 <= part.start < part.stop:
             raise argument_error("start", "be at least 0 and smaller than stop", (part.start, part.stop))
 

@@ -85,7 +85,7 @@ class Preparation:
         Names the metric and the time limit.
     random_state : tuple
         State of the random numbers before the rows of the folds were drawn.
-    asked : FitPlan
+    requested : FitPlan
         The plan as the parameters say; `plan` has fewer kinds where networks resume from those of an earlier fit.
     choices : list of FeatureChoice
         For ``search="per-feature"``, what was chosen for each numerical column, and why.
@@ -103,7 +103,7 @@ class Preparation:
     members: list[Member]
     config: TrainingConfig
     random_state: Any
-    asked: FitPlan
+    requested: FitPlan
     choices: list[FeatureChoice]
     target_name: str | None = None
     start: Trained | None = None
@@ -175,7 +175,7 @@ def fit_model(
     scratch: Any,
     before: FittedModel | None,
     monitor: Monitor,
-    **given: Any,
+    **rows: Any,
 ) -> FittedModel:
     """Prepare a table, train, combine, and refit if requested.
 
@@ -189,7 +189,7 @@ def fit_model(
         The model of the last fit.
     monitor : Monitor
         Receivers of the progress of training.
-    **given
+    **rows
         ``X_val``, ``y_val`` and ``groups`` of `TabularRegressor.fit`.
     """
     check_source(X, y, settings.device)
@@ -202,10 +202,10 @@ def fit_model(
             if is_stream(X):
                 from knotwork.estimators._streams import prepare_stream, scratch_folder  # noqa: PLC0415 - only here
 
-                given["folder"] = stack.enter_context(scratch_folder(scratch))
-                preparation = prepare_stream(settings, X, y, sample_weight, before=before, **given)
+                rows["folder"] = stack.enter_context(scratch_folder(scratch))
+                preparation = prepare_stream(settings, X, y, sample_weight, before=before, **rows)
             elif scratch is None:
-                preparation = prepare(settings, X, y, sample_weight, before=before, **given)
+                preparation = prepare(settings, X, y, sample_weight, before=before, **rows)
             else:
                 hint = "Leave it out: nothing is written."
                 raise argument_error("scratch", "be None if X is a table in memory", scratch, hint)
@@ -241,8 +241,10 @@ def prepare(
     config = settings.columns
     read = X if isinstance(X, ReadTable) else Columns.learn(X, config.categorical, dates=config.dates)
     columns, table = read
-    given = None if X_val is None else (columns.read(X_val), y_val)
-    task, data, holdout = _training_table(settings, table, y, sample_weight, columns.cardinalities, given=given)
+    validation = None if X_val is None else (columns.read(X_val), y_val)
+    task, data, holdout = _training_table(
+        settings, table, y, sample_weight, columns.cardinalities, validation=validation
+    )
     columns = columns.with_copies(CodedTable(data.numbers, data.codes), data.target)
     columns.warn()
     warn_of_few(task, len(table.numbers))
@@ -298,7 +300,7 @@ def with_members(
         choices = choose_features(in_memory, columns.numerical_names, settings.encoding)
     if choices:
         plan = plan.with_choices(choices)
-    asked, start, warm = plan, None, None
+    requested, start, warm = plan, None, None
     if settings.warm_start and before is not None:
         warm = _warm_members(before, task, columns, prepared, plan)
     if warm is None:
@@ -307,7 +309,7 @@ def with_members(
         assert before is not None
         (plan, members), start = warm, before.trained
     return Preparation(
-        settings, task, columns, prepared, plan, members, settings.config, state, asked, choices, target_name, start
+        settings, task, columns, prepared, plan, members, settings.config, state, requested, choices, target_name, start
     )
 
 
@@ -318,7 +320,7 @@ def _training_table(
     sample_weight: Any,
     cardinalities: tuple[int, ...],
     *,
-    given: tuple[CodedTable, Any] | None = None,
+    validation: tuple[CodedTable, Any] | None = None,
 ) -> tuple[Task, TrainingTable, Holdout]:
     """Return a table with its target and weights, without rows of weight 0, and with given validation rows."""
     if y is None:
@@ -331,8 +333,8 @@ def _training_table(
     holdout = Holdout(settings.validation.rows, settings.validation.share, target, kept)
     if weights is not None and not kept.all():
         table, target, weights = table.take(kept), target[kept], weights[kept]
-    if given is not None:
-        n_rows, (valid, y_val) = table.n_rows, given
+    if validation is not None:
+        n_rows, (valid, y_val) = table.n_rows, validation
         table, target, weights = followed_by(table, target, weights, valid, task.read(y_val))
         holdout = replace(holdout, n_given=table.n_rows - n_rows)
     kinds = (task.name, cardinalities, task.n_classes, weights, task.objective)
@@ -471,7 +473,7 @@ def _warm(preparation: Preparation, combination: Combination, recipes: list[Reci
     if not combination.has_all_folds(preparation.plan.n_folds):
         return None
     members = [preparation.members[place].without_rows() for place in combination.places]
-    return Warm(preparation.asked, recipes, members, preparation.random_state)
+    return Warm(preparation.requested, recipes, members, preparation.random_state)
 
 
 def _held(preparation: Preparation, combination: Combination) -> Held:
