@@ -8,7 +8,7 @@ from sklearn import metrics
 
 import knotwork as kw
 from knotwork.estimators import _steps as steps
-from knotwork.estimators._plans import EFFORTS, SPEEDS, _seconds, plan_effort
+from knotwork.estimators._plans import DEVICE_EFFORTS, EFFORTS, _seconds, plan_effort
 from knotwork.nn import MLPConfig
 from knotwork.training import TrainingTable
 from tests.estimators.saved_cases import of_all_backbones, plan_of_all_backbones, table, target
@@ -34,7 +34,7 @@ def plan(effort="balanced", data=None, device="cpu", time_limit=None):
 
 def work(plan, data=None):
     """Return the number of products of weights, in an arbitrary unit."""
-    return _seconds(plan.recipes, make_table() if data is None else data, plan.n_folds, SPEEDS["cpu"])
+    return _seconds(plan.recipes, make_table() if data is None else data, plan.n_folds, DEVICE_EFFORTS["cpu"])
 
 
 @pytest.mark.parametrize("effort", EFFORTS)

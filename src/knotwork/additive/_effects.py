@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AdditiveEffect", "Contributions", "effects_of", "plot"]
 
-CURVE_POINTS, SIDE_POINTS = 200, 40
+EFFECT_POINTS, EFFECT_SIDE_POINTS = 200, 40
 """Points of a curve, and of each side of a surface."""
 
 MOST_DRAWN_CATEGORIES = 20
@@ -139,7 +139,7 @@ def _side(model: "AdditiveModel", side: Term, *, is_pair: bool) -> tuple[npt.NDA
     low, high = side.basis.domain
     values = np.concatenate([[low], side.basis.knots, [high]])
     if side.basis.degree > 1:
-        shares = np.linspace(0.0, 1.0, SIDE_POINTS if is_pair else CURVE_POINTS)
+        shares = np.linspace(0.0, 1.0, EFFECT_SIDE_POINTS if is_pair else EFFECT_POINTS)
         even = (1.0 - shares) * low + shares * high
         values = even if is_pair else np.union1d(values, even)  # knots are where rows are
     if side.has_missing and not is_pair:

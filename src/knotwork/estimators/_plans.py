@@ -165,8 +165,8 @@ KINDS_THAT_PREDICT = {"fast": 2, "balanced": 3, "best": 5}
 
 
 @dataclass(frozen=True)
-class Speed:
-    """What an effort trains on a type of device, and how fast it is: measured on two cores, and on a large GPU.
+class DeviceEfforts:
+    """What efforts train on a type of device, and how fast the device is: measured on two cores, and on a large GPU.
 
     What is trained does not depend on the number of cores, so that results do not either.
 
@@ -191,15 +191,15 @@ class Speed:
     step_seconds: float
 
 
-SPEEDS = {
-    "cpu": Speed(
+DEVICE_EFFORTS = {
+    "cpu": DeviceEfforts(
         kinds=ON_CPU,
         folds={"fast": 4, "balanced": 5, "best": 8},
         seconds={"fast": (3.0, 0.5e-3), "balanced": (16.7, 2.2e-3), "best": (200.0, 30e-3)},
         products=6e9,
         step_seconds=0.0,
     ),
-    "cuda": Speed(
+    "cuda": DeviceEfforts(
         kinds=ON_GPU,
         folds={"fast": 5, "balanced": 8, "best": 8},
         seconds={"fast": (1.0, 1e-4), "balanced": (10.0, 5e-4), "best": (60.0, 3e-3)},
@@ -261,13 +261,13 @@ def plan_effort(
     n_folds : int, optional
         Number of folds, if the user has decided it; 1 for a single part that is held out.
     """
-    seconds, speed = effort_seconds(effort, table.n_rows, device=device), _speed(device)
+    seconds, efforts = effort_seconds(effort, table.n_rows, device=device), _efforts_on(device)
     if time_limit is not None:
         seconds = min(seconds, SHARE_OF_LIMIT * time_limit)
     is_wide = table.numbers.shape[1] > MANY_COLUMNS
-    for share, folds, fewer in _smaller(speed.folds[effort], speed.kinds[effort], is_wide=is_wide):
+    for share, folds, fewer in _smaller(efforts.folds[effort], efforts.kinds[effort], is_wide=is_wide):
         chosen, folds = _recipes(fewer, table, share=share), n_folds or folds  # noqa: PLW2901
-        if _seconds(chosen, table, folds, speed) <= seconds:
+        if _seconds(chosen, table, folds, efforts) <= seconds:
             break
     folds = 1 if n_folds is None and table.n_rows < FEWEST_ROWS_FOR_FOLDS else folds
     return FitPlan(chosen, "ensemble", n_folds=folds, most_kept=min(KINDS_THAT_PREDICT[effort], len(chosen)))
@@ -275,12 +275,12 @@ def plan_effort(
 
 def effort_seconds(effort: str, n_rows: int, *, device: str) -> float:
     """Return the seconds that the training of an effort may take on a type of device, without a time limit."""
-    least, per_row = _speed(device).seconds[effort]
+    least, per_row = _efforts_on(device).seconds[effort]
     return least + per_row * n_rows
 
 
-def _speed(device: str) -> Speed:
-    return SPEEDS["cuda" if device == "cuda" else "cpu"]
+def _efforts_on(device: str) -> DeviceEfforts:
+    return DEVICE_EFFORTS["cuda" if device == "cuda" else "cpu"]
 
 
 def _smaller(n_folds: int, kinds: Sequence[Kind], *, is_wide: bool) -> Iterator[tuple[float, int, Sequence[Kind]]]:
@@ -319,7 +319,7 @@ def _batch_size(n_rows: int) -> int:
     return int(min(max(min(BATCHES.usual, few), BATCHES.smallest) * 2**doubled, BATCHES.largest))
 
 
-def _seconds(recipes: Sequence[Recipe], table: TrainingTable, n_folds: int, speed: Speed) -> float:
+def _seconds(recipes: Sequence[Recipe], table: TrainingTable, n_folds: int, efforts: DeviceEfforts) -> float:
     """Return about how long training takes, on a GPU with all kinds side by side."""
     n_rows = table.n_rows * max(n_folds - 1, 1) / n_folds
     products = steps = 0.0
@@ -328,7 +328,7 @@ def _seconds(recipes: Sequence[Recipe], table: TrainingTable, n_folds: int, spee
         size, embedding = (recipe.encodings[0].size, recipe.encodings[0].embedding) if recipe.encodings else (1, None)
         products += rows * n_folds * network_products(table, size, embedding, recipe.backbone)
         steps = max(steps, rows / recipe.config.batch_size_for(table.n_rows))
-    return max(products / speed.products, steps * speed.step_seconds)
+    return max(products / efforts.products, steps * efforts.step_seconds)
 
 
 def plan_members(prepared: PreparedTable, plan: FitPlan, seeds: npt.NDArray[np.int64]) -> list[Member]:
