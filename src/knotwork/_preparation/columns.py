@@ -32,9 +32,22 @@ from knotwork._tables import as_frame, frame_names, refuse_empty, refuse_sparse
 from knotwork.errors import ColumnError, ColumnTypeError, ColumnWarning
 
 __all__ = [
-    "DATES", "LARGEST_FLOAT", "SAVED_COLUMNS", "CodedTable", "Columns", "Notice", "NoticeCode", "ReadTable", "Role",
-    "Span", "TableColumn", "Whole", "column_label", "known_codes", "open_columns",
-]  # fmt: skip
+    "DATES",
+    "LARGEST_FLOAT",
+    "SAVED_COLUMNS",
+    "CodedTable",
+    "Columns",
+    "Notice",
+    "NoticeCode",
+    "ReadTable",
+    "Role",
+    "Span",
+    "TableColumn",
+    "Whole",
+    "column_label",
+    "known_codes",
+    "open_columns",
+]
 
 Names: TypeAlias = tuple[str, ...] | None
 

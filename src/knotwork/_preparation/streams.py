@@ -102,10 +102,12 @@ class BatchReader:
     def __post_init__(self) -> None:
         if is_batches(self.source):
             raise type_error(
-                "X", "be batches that can be read again", type(self.source).__name__,
+                "X",
+                "be batches that can be read again",
+                type(self.source).__name__,
                 "Pass the pyarrow.parquet.ParquetFile or pyarrow.dataset.Dataset itself, or an object whose __iter__ "
                 "starts from the beginning, such as a list of tables.",
-            )  # fmt: skip
+            )
         for name, each in self._given:
             if type(each) not in (str, int):
                 value = self.target if name == "y" else self.weight
@@ -593,6 +595,8 @@ def _check_room(folder: Path, n_bytes: int) -> None:
     free = shutil.disk_usage(folder).free
     if free < 1.02 * n_bytes:
         raise argument_error(
-            "scratch", f"be a folder with {n_bytes / 2**20:,.1f} MiB free, for the rows in compact form",
-            f"{folder.parent} with {free / 2**20:,.1f} MiB", "Pass scratch='/another/disk' to fit.",
-        )  # fmt: skip
+            "scratch",
+            f"be a folder with {n_bytes / 2**20:,.1f} MiB free, for the rows in compact form",
+            f"{folder.parent} with {free / 2**20:,.1f} MiB",
+            "Pass scratch='/another/disk' to fit.",
+        )
