@@ -13,23 +13,23 @@ from knotwork._loops import MOST_COUNTED, Compiled, _with_safe_cache, compiled
 from knotwork.basis import _compiled
 from knotwork.basis._compiled import (
     COLUMNS_PER_CALL,
-    TILE,
+    ROWS_TOGETHER,
     encode_dense,
     encode_sparse,
 )
 from knotwork.basis._fitted import MIN_SUPPORT, FittedAffine, FittedBasis, compiled_table
 
 FAMILIES = list(basis.FAMILIES)
-CHUNK = 4 * TILE
+CHUNK = 4 * ROWS_TOGETHER
 
 
-def definition(block, x, extrapolation):
-    functions = block.basis.evaluate(x, extrapolation)
-    if isinstance(block.basis, basis.MSpline):
-        low, high = block.basis.domain
+def definition(encoding, x, extrapolation):
+    functions = encoding.basis.evaluate(x, extrapolation)
+    if isinstance(encoding.basis, basis.MSpline):
+        low, high = encoding.basis.domain
         functions = functions * (high - low)
-    padded = np.zeros((len(x), block.size))
-    padded[:, : block.basis.size] = functions
+    padded = np.zeros((len(x), encoding.size))
+    padded[:, : encoding.basis.size] = functions
     padded[np.isnan(x)] = 0.0
     return padded
 
@@ -42,10 +42,10 @@ def random_block(random, family, degree, *, most_knots=20):
     return FittedBasis(spline, spline.size + int(random.integers(0, 3)))
 
 
-def random_values(random, block, n):
-    low, high = block.basis.domain
+def random_values(random, encoding, n):
+    low, high = encoding.basis.domain
     x = random.uniform(low - 1.0, high + 1.0, n)
-    special = np.concatenate(([low, high, np.nan], block.basis.knots))
+    special = np.concatenate(([low, high, np.nan], encoding.basis.knots))
     x[: len(special)] = special[:n]
     return random.permutation(x)
 
@@ -62,10 +62,10 @@ def random_values(random, block, n):
 )
 def test_equals_the_definition(family, degree, extrapolation):
     random = np.random.default_rng(degree)
-    blocks = [random_block(random, family, degree) for _ in range(5)]
-    X = np.column_stack([random_values(random, block, 300) for block in blocks])
-    expected = np.hstack([definition(b, x, extrapolation) for b, x in zip(blocks, X.T, strict=True)])
-    table = compiled_table(tuple(blocks), extrapolation=extrapolation, indicator=False)
+    encodings = [random_block(random, family, degree) for _ in range(5)]
+    X = np.column_stack([random_values(random, encoding, 300) for encoding in encodings])
+    expected = np.hstack([definition(b, x, extrapolation) for b, x in zip(encodings, X.T, strict=True)])
+    table = compiled_table(tuple(encodings), extrapolation=extrapolation, indicator=False)
     got = encode_dense(X, table, dtype=np.float64)
     scale = np.maximum(np.abs(expected).max(axis=0), 1.0)
     np.testing.assert_allclose(got / scale, expected / scale, rtol=0, atol=1e-11)
@@ -77,9 +77,12 @@ def test_equals_the_definition(family, degree, extrapolation):
 
 def test_bumps_are_exact_to_rounding():
     random = np.random.default_rng(0)
-    block = FittedBasis(basis.make_basis("radial", np.sort(random.uniform(1.0, 9.0, 28)), domain=(1.0, 9.0)), 30)
-    x = np.concatenate([random.uniform(1.0, 9.0, 3000), block.basis.knots])
-    expected, table = definition(block, x, "clip"), compiled_table((block,), extrapolation="clip", indicator=False)
+    encoding = FittedBasis(basis.make_basis("radial", np.sort(random.uniform(1.0, 9.0, 28)), domain=(1.0, 9.0)), 30)
+    x = np.concatenate([random.uniform(1.0, 9.0, 3000), encoding.basis.knots])
+    expected, table = (
+        definition(encoding, x, "clip"),
+        compiled_table((encoding,), extrapolation="clip", indicator=False),
+    )
     for dtype, tolerance in ((np.float64, 1e-13), (np.float32, 3e-5)):  # rounding grows with the exponent
         got = encode_dense(x[:, None], table, dtype=dtype)
         large = expected > 1e-30
@@ -92,14 +95,14 @@ def test_bumps_are_exact_to_rounding():
 @settings(max_examples=60, deadline=None)
 def test_mixed_columns_dense_and_sparse_with_indicator(seed):
     random = np.random.default_rng(seed)
-    blocks = [random_block(random, random.choice(FAMILIES), int(random.integers(0, 5))) for _ in range(6)]
-    X = np.column_stack([random_values(random, block, 40) for block in blocks])
-    blocks.append(FittedAffine(1.5, 0.5))
+    encodings = [random_block(random, random.choice(FAMILIES), int(random.integers(0, 5))) for _ in range(6)]
+    X = np.column_stack([random_values(random, encoding, 40) for encoding in encodings])
+    encodings.append(FittedAffine(1.5, 0.5))
     X = np.column_stack([X, random.normal(size=40)])
-    table = compiled_table(tuple(blocks), extrapolation="clip", indicator=True)
+    table = compiled_table(tuple(encodings), extrapolation="clip", indicator=True)
     expected = []
-    for block, x in zip(blocks, X.T, strict=True):
-        values = (x[:, None] - 1.5) / 0.5 if isinstance(block, FittedAffine) else definition(block, x, "clip")
+    for encoding, x in zip(encodings, X.T, strict=True):
+        values = (x[:, None] - 1.5) / 0.5 if isinstance(encoding, FittedAffine) else definition(encoding, x, "clip")
         expected.append(np.hstack([values, np.isnan(x)[:, None]]))
     got = encode_dense(X, table, dtype=np.float64)
     scale = np.maximum(np.abs(got).max(axis=0), 1.0)
@@ -113,42 +116,42 @@ def test_mixed_columns_dense_and_sparse_with_indicator(seed):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_binary_search_equals_counting(family):
     knots = np.sort(np.random.default_rng(0).uniform(size=3 * MOST_COUNTED))
-    block = FittedBasis(basis.make_basis(family, knots), 3 * MOST_COUNTED + 4)
+    encoding = FittedBasis(basis.make_basis(family, knots), 3 * MOST_COUNTED + 4)
     X = np.concatenate((knots, np.linspace(-0.1, 1.1, 999)))[:, None]
-    got = encode_dense(X, compiled_table((block,), extrapolation="clip", indicator=False), dtype=np.float64)
-    expected = definition(block, X[:, 0], "clip")
+    got = encode_dense(X, compiled_table((encoding,), extrapolation="clip", indicator=False), dtype=np.float64)
+    expected = definition(encoding, X[:, 0], "clip")
     np.testing.assert_allclose(got, expected, rtol=1e-11, atol=1e-11)
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 5])
-@pytest.mark.parametrize("n", [0, 1, TILE - 1, TILE + 1, 2 * CHUNK + 3])
+@pytest.mark.parametrize("n", [0, 1, ROWS_TOGETHER - 1, ROWS_TOGETHER + 1, 2 * CHUNK + 3])
 def test_threads_and_chunks_change_nothing(n, n_threads, monkeypatch):
-    monkeypatch.setattr(_compiled, "VALUES_PER_CHUNK", CHUNK)
+    monkeypatch.setattr(_compiled, "VALUES_PER_CALL", CHUNK)
     X = np.random.default_rng(0).normal(size=(n, 2))
-    blocks = [FittedBasis(basis.make_basis(f, [-0.5, 0.5], domain=(-3, 3)), 6) for f in ("bspline", "ispline")]
-    table = compiled_table(tuple(blocks), extrapolation="clip", indicator=False)
+    encodings = [FittedBasis(basis.make_basis(f, [-0.5, 0.5], domain=(-3, 3)), 6) for f in ("bspline", "ispline")]
+    table = compiled_table(tuple(encodings), extrapolation="clip", indicator=False)
     got = encode_dense(X, table, n_threads=n_threads)
     assert got.shape == (n, 12)
     if n:
-        expected = np.hstack([definition(b, x, "clip") for b, x in zip(blocks, X.T, strict=True)])
+        expected = np.hstack([definition(b, x, "clip") for b, x in zip(encodings, X.T, strict=True)])
         np.testing.assert_allclose(got, expected, atol=1e-6)
     np.testing.assert_array_equal(encode_sparse(X, table, n_threads=n_threads).toarray(), got)
 
 
 def test_a_wide_table_is_encoded_as_its_columns_are():
     random = np.random.default_rng(0)
-    blocks = tuple(random_block(random, FAMILIES[i % len(FAMILIES)], i % 5) for i in range(4 * COLUMNS_PER_CALL + 3))
-    X = np.column_stack([random_values(random, block, 2 * TILE + 1) for block in blocks])
+    encodings = tuple(random_block(random, FAMILIES[i % len(FAMILIES)], i % 5) for i in range(4 * COLUMNS_PER_CALL + 3))
+    X = np.column_stack([random_values(random, encoding, 2 * ROWS_TOGETHER + 1) for encoding in encodings])
     settings = {"extrapolation": "clip", "indicator": True}
     alone = [
-        encode_dense(X[:, i : i + 1], compiled_table((block,), **settings), dtype=np.float64)
-        for i, block in enumerate(blocks)
+        encode_dense(X[:, i : i + 1], compiled_table((encoding,), **settings), dtype=np.float64)
+        for i, encoding in enumerate(encodings)
     ]
-    table = compiled_table(blocks, **settings)
+    table = compiled_table(encodings, **settings)
     got = encode_dense(X, table, dtype=np.float64, n_threads=2)
     np.testing.assert_array_equal(got, np.hstack(alone))
     np.testing.assert_array_equal(encode_sparse(X, table, dtype=np.float64).toarray(), got)
-    same = compiled_table(blocks[:1] * (2 * COLUMNS_PER_CALL + 1), **settings)
+    same = compiled_table(encodings[:1] * (2 * COLUMNS_PER_CALL + 1), **settings)
     got = encode_sparse(X[:, : 2 * COLUMNS_PER_CALL + 1], same, dtype=np.float64)
     assert got.has_canonical_format
     expected = encode_dense(X[:, : 2 * COLUMNS_PER_CALL + 1], same, dtype=np.float64)
@@ -160,15 +163,15 @@ def test_a_wide_table_is_encoded_as_its_columns_are():
 def test_any_type_and_memory_order(dtype, order):
     X = np.random.default_rng(0).integers(0, 2 if dtype is bool else 9, size=(50, 6)).astype(dtype)
     X = X[::2, ::2] if order == "strided" else np.array(X, order=order)
-    blocks = [FittedBasis(basis.make_basis("bspline", [3.0], domain=(0.0, 9.0)), 5)] * X.shape[1]
-    table = compiled_table(tuple(blocks), extrapolation="clip", indicator=False)
-    expected = np.hstack([definition(b, x.astype(float), "clip") for b, x in zip(blocks, X.T, strict=True)])
+    encodings = [FittedBasis(basis.make_basis("bspline", [3.0], domain=(0.0, 9.0)), 5)] * X.shape[1]
+    table = compiled_table(tuple(encodings), extrapolation="clip", indicator=False)
+    expected = np.hstack([definition(b, x.astype(float), "clip") for b, x in zip(encodings, X.T, strict=True)])
     np.testing.assert_allclose(encode_dense(X, table), expected, atol=1e-6)
 
 
 def test_heights_of_narrow_msplines_are_bounded():
-    block = FittedBasis(basis.make_basis("mspline", [1e-200, 2e-200, 3e-200, 4e-200, 5e-200]), 9)
-    table = compiled_table((block,), extrapolation="clip", indicator=False)
+    encoding = FittedBasis(basis.make_basis("mspline", [1e-200, 2e-200, 3e-200, 4e-200, 5e-200]), 9)
+    table = compiled_table((encoding,), extrapolation="clip", indicator=False)
     got = encode_dense(np.linspace(0, 6e-200, 50)[:, None], table)
     assert np.isfinite(got).all()
     assert got.max() <= 4 / MIN_SUPPORT * (1 + 1e-6)

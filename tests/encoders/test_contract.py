@@ -254,14 +254,14 @@ def test_periodic_encoding_is_the_definition(table, size):
     x = table["skewed"].to_numpy(dtype=float)
     z = clipped(x)[:, None]
     encoder = kw.PeriodicEncoder(size, sigma=0.5, dtype=np.float64).fit(x[:, None])
-    (block,) = encoder.fitted_
-    assert len(block.frequencies) == (size + 1) // 2
-    angles = 2 * np.pi * z * block.frequencies
+    (encoding,) = encoder.fitted_
+    assert len(encoding.frequencies) == (size + 1) // 2
+    angles = 2 * np.pi * z * encoding.frequencies
     expected = np.column_stack([np.cos(angles), np.sin(angles)])[:, :size]
     np.testing.assert_allclose(encoder.transform(x[:, None]), expected, rtol=1e-10, atol=1e-10)
     encoder.set_params(family="cosine").fit(x[:, None])
-    (block,) = encoder.fitted_
-    expected = np.cos(2 * np.pi * z * block.frequencies + block.phases)
+    (encoding,) = encoder.fitted_
+    expected = np.cos(2 * np.pi * z * encoding.frequencies + encoding.phases)
     np.testing.assert_allclose(encoder.transform(x[:, None]), expected, rtol=1e-10, atol=1e-10)
 
 
@@ -271,7 +271,7 @@ def test_frequencies_depend_on_sigma_seed_and_column():
         (sigma, seed): kw.PeriodicEncoder(400, sigma=sigma, random_state=seed).fit(x).fitted_
         for sigma, seed in ((0.1, 0), (2.0, 0), (0.1, 1))
     }
-    first, second = (block.frequencies for block in drawn[0.1, 0])
+    first, second = (encoding.frequencies for encoding in drawn[0.1, 0])
     assert not np.array_equal(first, second)
     assert not np.array_equal(first, drawn[0.1, 1][0].frequencies)
     np.testing.assert_allclose(drawn[2.0, 0][0].frequencies, 20 * first)

@@ -19,14 +19,14 @@ from knotwork.basis._fitted import SHAPES, CompiledTable, Formula
 
 __all__ = ["encode_dense", "encode_sparse"]
 
-VALUES_PER_CHUNK = 1 << 17
+VALUES_PER_CALL = 1 << 17
 """Values that one call converts to float64 and encodes: enough to hide the cost of the call, 1 MiB per thread."""
 
-TILE = 128
+ROWS_TOGETHER = 128
 """Rows that are encoded together, column by column, before they are written row by row."""
 
 COLUMNS_PER_CALL = 128
-"""Columns that are encoded together: the scratch of one call then stays in the cache, however wide the table is."""
+"""Columns that are encoded together, so that the scratch of one call stays in the cache, however wide the table is."""
 
 
 @compiled(forceinline=True)
@@ -95,7 +95,7 @@ def _write_lines(X, first_row, column, numbers, inside, largest, rows):
 
 
 @compiled()
-def _encode_tile(shape, X, first_row, n_rows, columns, numbers, pieces, scratch, largest):
+def _encode_rows(shape, X, first_row, n_rows, columns, numbers, pieces, scratch, largest):
     """Fill the intervals and windows of some rows of all columns; `shape` as in `_fill`."""
     inside, all_intervals, all_windows = scratch
     for c in range(len(columns)):
@@ -128,26 +128,26 @@ def _write_ones(out, i, first, n):
 def _natural(X, columns, numbers, pieces, indicator, scratch, largest, out):
     """Write natural splines into `out`: all functions vary on every interval, so they need no window."""
     inside, all_intervals, _ = scratch
-    for tile in range(0, X.shape[0], TILE):
-        n_rows = TILE if tile + TILE < X.shape[0] else X.shape[0] - tile
+    for start in range(0, X.shape[0], ROWS_TOGETHER):
+        n_rows = ROWS_TOGETHER if start + ROWS_TOGETHER < X.shape[0] else X.shape[0] - start
         for c in range(len(columns)):
             column, intervals = columns[c], all_intervals[c]
-            _locate(X, tile, n_rows, column, numbers, inside, intervals)
+            _locate(X, start, n_rows, column, numbers, inside, intervals)
             first, length, piece, bends = column.output, column.window, column.piece, column.piece + column.n_knots + 1
             for i in range(n_rows):
                 k = intervals[i]
                 u = (inside[i] - pieces[piece + k, 0]) * pieces[piece + k, 1]
                 if not np.isnan(u):
-                    row = out[tile + i, first : first + length]
+                    row = out[start + i, first : first + length]
                     w = 1.0 - u
                     add_bends(pieces[bends + 2 * k], pieces[bends + 2 * k + 1], w * w * w - w, u * u * u - u, row)
                     row[k] += w
                     row[k + 1] += u
                 elif indicator:
-                    out[tile + i, first + column.size] = 1.0
+                    out[start + i, first + column.size] = 1.0
             if column.lines:
-                rows = out[tile : tile + n_rows, first : first + length]
-                _write_lines(X, tile, column, numbers, inside, largest, rows)
+                rows = out[start : start + n_rows, first : first + length]
+                _write_lines(X, start, column, numbers, inside, largest, rows)
 
 
 @compiled()
@@ -181,62 +181,62 @@ def _bumps(X, columns, numbers, pieces, indicator, scratch, largest, out):
     """Write radial functions into `out`."""
     longest = -(-scratch[2].shape[2] // LANES) * LANES
     work = np.zeros(longest), np.zeros(longest), np.empty(longest, out.dtype)
-    for tile in range(0, X.shape[0], TILE):
-        inside = scratch[0][: min(TILE, X.shape[0] - tile)]
+    for start in range(0, X.shape[0], ROWS_TOGETHER):
+        inside = scratch[0][: min(ROWS_TOGETHER, X.shape[0] - start)]
         for c in range(len(columns)):
-            _clip(X, tile, len(inside), columns[c], inside)
-            _write_bumps(tile, inside, columns[c], pieces, indicator, work, out)
+            _clip(X, start, len(inside), columns[c], inside)
+            _write_bumps(start, inside, columns[c], pieces, indicator, work, out)
             if columns[c].lines:
                 first, length = columns[c].output, columns[c].window
-                rows = out[tile : tile + len(inside), first : first + length]
-                _write_lines(X, tile, columns[c], numbers, inside, largest, rows)
+                rows = out[start : start + len(inside), first : first + length]
+                _write_lines(X, start, columns[c], numbers, inside, largest, rows)
 
 
 @compiled()
 def _dense(shape, X, columns, numbers, pieces, indicator, scratch, largest, out):
     """Write all entries that differ from zero into `out`, which holds zeros; `shape` as in `_fill`."""
     _, intervals, windows = scratch
-    for tile in range(0, X.shape[0], TILE):
-        n_rows = TILE if tile + TILE < X.shape[0] else X.shape[0] - tile
-        _encode_tile(shape, X, tile, n_rows, columns, numbers, pieces, scratch, largest)
+    for start in range(0, X.shape[0], ROWS_TOGETHER):
+        n_rows = ROWS_TOGETHER if start + ROWS_TOGETHER < X.shape[0] else X.shape[0] - start
+        _encode_rows(shape, X, start, n_rows, columns, numbers, pieces, scratch, largest)
         for i in range(n_rows):
             for c in range(len(columns)):
                 column, interval = columns[c], intervals[c, i]
                 output = column.output
-                if np.isnan(X[tile + i, column.source]):
+                if np.isnan(X[start + i, column.source]):
                     if indicator:
-                        out[tile + i, output + column.size] = 1.0
+                        out[start + i, output + column.size] = 1.0
                     continue
                 if column.kind == Functions.TAILS:
-                    _write_ones(out, tile + i, output, interval)
+                    _write_ones(out, start + i, output, interval)
                 length = len(shape[1])
                 if length == 0:
                     length = column.window
                 if column.kind == Functions.CYCLIC and interval + length > column.n_knots + 1:
                     for r in range(length):  # after the last column comes the first
-                        out[tile + i, output + (interval + r) % (column.n_knots + 1)] = windows[c, i, r]
+                        out[start + i, output + (interval + r) % (column.n_knots + 1)] = windows[c, i, r]
                 else:
                     for r in range(length):  # if the compiler knows the length, it writes one vector
-                        out[tile + i, output + interval + r] = windows[c, i, r]
+                        out[start + i, output + interval + r] = windows[c, i, r]
 
 
 @compiled()
 def _count(X, columns, numbers, pieces, indicator, scratch, counts):
     """Add the number of entries that `_sparse` writes for each row to `counts`."""
     inside, intervals, _ = scratch
-    for tile in range(0, X.shape[0], TILE):
-        n_rows = TILE if tile + TILE < X.shape[0] else X.shape[0] - tile
+    for start in range(0, X.shape[0], ROWS_TOGETHER):
+        n_rows = ROWS_TOGETHER if start + ROWS_TOGETHER < X.shape[0] else X.shape[0] - start
         for c in range(len(columns)):
             column = columns[c]
             if column.kind == Functions.TAILS:
-                _locate(X, tile, n_rows, column, numbers, inside, intervals[c])
+                _locate(X, start, n_rows, column, numbers, inside, intervals[c])
             else:
                 intervals[c] = 0
             for i in range(n_rows):
-                if np.isnan(X[tile + i, column.source]):
-                    counts[tile + i] += indicator
+                if np.isnan(X[start + i, column.source]):
+                    counts[start + i] += indicator
                 else:
-                    counts[tile + i] += intervals[c, i] + column.window
+                    counts[start + i] += intervals[c, i] + column.window
 
 
 @compiled()
@@ -244,15 +244,15 @@ def _sparse(shape, X, columns, numbers, pieces, indicator, scratch, largest, ent
     """Write the entries of each row, beginning at ``entries[row]``, and return how many of them are zero."""
     _, intervals, windows = scratch
     zeros = 0
-    for tile in range(0, X.shape[0], TILE):
-        n_rows = TILE if tile + TILE < X.shape[0] else X.shape[0] - tile
-        _encode_tile(shape, X, tile, n_rows, columns, numbers, pieces, scratch, largest)
+    for start in range(0, X.shape[0], ROWS_TOGETHER):
+        n_rows = ROWS_TOGETHER if start + ROWS_TOGETHER < X.shape[0] else X.shape[0] - start
+        _encode_rows(shape, X, start, n_rows, columns, numbers, pieces, scratch, largest)
         for i in range(n_rows):
-            entry = entries[tile + i]
+            entry = entries[start + i]
             for c in range(len(columns)):
                 column, interval = columns[c], intervals[c, i]
                 output = column.output
-                if np.isnan(X[tile + i, column.source]):
+                if np.isnan(X[start + i, column.source]):
                     if indicator:
                         indices[entry] = output + column.size
                         data[entry] = 1.0
@@ -276,14 +276,14 @@ def _sparse(shape, X, columns, numbers, pieces, indicator, scratch, largest, ent
                     data[entry + r] = windows[c, i, r]
                     zeros += windows[c, i, r] == 0.0
                 entry += last
-            entries[tile + i] = entry
+            entries[start + i] = entry
     return zeros
 
 
 def encode_dense(
     X: npt.NDArray[Any], table: CompiledTable, *, dtype: npt.DTypeLike = np.float32, n_threads: int = 1
 ) -> npt.NDArray[Any]:
-    """Encode numbers of shape (n, d) into a dense array of shape (n, table.width); NaN gives a block of zeros.
+    """Encode numbers of shape (n, d) into a dense array of shape (n, table.width); NaN is encoded by zeros.
 
     X may have any type and memory order. Arithmetic is always in float64.
     """
@@ -315,7 +315,7 @@ def encode_sparse(
 ) -> sparse.csr_array:
     """Encode numbers into a CSR array without a dense one of the same size; parameters as in `encode_dense`.
 
-    If a block has no compiled code, or no zeros, chunks of rows are encoded densely.
+    If a column has no compiled code, or no zeros, chunks of rows are encoded densely.
     """
     n_rows = X.shape[0]
     if table.plain or np.isin(table.columns["formula"], (Formula.NATURAL, Formula.BUMPS)).any():
@@ -355,13 +355,13 @@ def encode_sparse(
 
 
 def _encode_plain(values: npt.NDArray[np.float64], table: CompiledTable, largest: float, out: npt.NDArray[Any]) -> None:
-    """Write the blocks that have no compiled code."""
-    for index, block in table.plain:
+    """Write the columns that have no compiled code."""
+    for index, encoding in table.plain:
         first = int(table.columns["output"][index])
-        encoded = block.encode(values[:, index], table.extrapolation)
-        out[:, first : first + block.size] = np.clip(encoded, -largest, largest)
+        encoded = encoding.encode(values[:, index], table.extrapolation)
+        out[:, first : first + encoding.size] = np.clip(encoded, -largest, largest)
         if table.indicator:
-            out[:, first + block.size] = np.isnan(values[:, index])
+            out[:, first + encoding.size] = np.isnan(values[:, index])
 
 
 def _shape(formula: int) -> tuple[tuple[int, ...], ...]:
@@ -370,10 +370,14 @@ def _shape(formula: int) -> tuple[tuple[int, ...], ...]:
 
 
 def _scratch(table: CompiledTable) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """Return scratch arrays for the tiles of one thread: values inside the domain, intervals, windows."""
+    """Return scratch arrays of one thread: values inside the domain, intervals, windows."""
     n_columns = min(len(table.columns), COLUMNS_PER_CALL)
     longest = int(table.columns["window"].max(initial=0))
-    return np.empty(TILE), np.empty((n_columns, TILE), dtype=np.int64), np.empty((n_columns, TILE, longest))
+    return (
+        np.empty(ROWS_TOGETHER),
+        np.empty((n_columns, ROWS_TOGETHER), dtype=np.int64),
+        np.empty((n_columns, ROWS_TOGETHER, longest)),
+    )
 
 
 def _split(columns: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
@@ -399,7 +403,7 @@ def _over_rows(work: Callable[[slice], None], shape: tuple[int, ...], n_threads:
 
 
 def _slices(shape: tuple[int, ...]) -> list[slice]:
-    """Return slices of about `VALUES_PER_CHUNK` values each, and an empty one for a table without rows."""
+    """Return slices of about `VALUES_PER_CALL` values each, and an empty one for a table without rows."""
     n_rows, n_columns = shape
-    chunk = max(VALUES_PER_CHUNK // max(n_columns, 1), TILE)
+    chunk = max(VALUES_PER_CALL // max(n_columns, 1), ROWS_TOGETHER)
     return [slice(start, min(start + chunk, n_rows)) for start in range(0, max(n_rows, 1), chunk)]

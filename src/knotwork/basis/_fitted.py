@@ -33,7 +33,7 @@ __all__ = [
 class Formula(IntEnum):
     """Compiled formula of a column."""
 
-    NONE = 0  # the block encodes itself
+    NONE = 0  # without compiled code
     ANY = 1  # polynomials of the functions that vary on an interval
     CUBIC = 2  # B- and M-splines of degree 3, and cyclic ones
     QUARTIC = 3  # I-splines of degree 3
@@ -54,7 +54,7 @@ SMOOTH_LIMIT = 3.0
 """Smooth clipping is ``z / sqrt(1 + (z / limit)**2)``, which lies between -limit and limit."""
 
 LARGEST_BEND = 1e37
-"""Limit of the second derivatives of natural splines: values are in the range of float32."""
+"""Limit of the second derivatives of natural splines, so that values stay in the range of float32."""
 
 MIN_SUPPORT = 1e-6
 """Heights of M-splines are computed as if their support covered at least this share of the domain."""
@@ -144,25 +144,25 @@ def _smooth(x: FloatArray, shift: float, scale: float) -> FloatArray:
     return clipped
 
 
-def fitted_to_json(block: FittedColumn) -> dict[str, Any]:
-    """Return a block as a dictionary for ``json.dumps``; the numbers are exact."""
-    if isinstance(block, FittedAffine):
-        content = {"shift": block.shift, "scale": block.scale, "domain": list(block.domain)}
-        return {**content, "smooth": True} if block.smooth else content
-    if isinstance(block, FittedPeriodic):
-        phases = None if block.phases is None else block.phases.tolist()
-        return {**vars(block), "frequencies": block.frequencies.tolist(), "phases": phases}
+def fitted_to_json(encoding: FittedColumn) -> dict[str, Any]:
+    """Return an encoding as a dictionary for ``json.dumps``; the numbers are exact."""
+    if isinstance(encoding, FittedAffine):
+        content = {"shift": encoding.shift, "scale": encoding.scale, "domain": list(encoding.domain)}
+        return {**content, "smooth": True} if encoding.smooth else content
+    if isinstance(encoding, FittedPeriodic):
+        phases = None if encoding.phases is None else encoding.phases.tolist()
+        return {**vars(encoding), "frequencies": encoding.frequencies.tolist(), "phases": phases}
     return {
-        "family": family_name(block.basis),
-        "degree": block.basis.degree,
-        "knots": block.knots.tolist(),
-        "domain": list(block.domain),
-        "size": block.size,
+        "family": family_name(encoding.basis),
+        "degree": encoding.basis.degree,
+        "knots": encoding.knots.tolist(),
+        "domain": list(encoding.domain),
+        "size": encoding.size,
     }
 
 
 def fitted_from_json(content: Mapping[str, Any]) -> FittedColumn:
-    """Return the block that `fitted_to_json` wrote."""
+    """Return the encoding that `fitted_to_json` wrote."""
     if "frequencies" in content:
         phases = None if content["phases"] is None else np.array(content["phases"])
         return FittedPeriodic(**{**content, "frequencies": np.array(content["frequencies"]), "phases": phases})
@@ -197,13 +197,13 @@ COLUMN = np.dtype(
 
 
 class CompiledTable(NamedTuple):
-    """Blocks laid out for the compiled code."""
+    """Encodings of columns, laid out for the compiled code."""
 
     columns: npt.NDArray[np.void]  # of type COLUMN
     numbers: FloatArray
     pieces: FloatArray  # a row per interval: its left end, the reciprocal of its width, coefficients power by power
-    indicator: bool  # every block is followed by a column that is 1 where the value is missing
-    plain: tuple[tuple[int, FittedColumn], ...]  # indices and blocks of the columns without compiled code
+    indicator: bool  # every encoding is followed by a column that is 1 where the value is missing
+    plain: tuple[tuple[int, FittedColumn], ...]  # indices and encodings of the columns without compiled code
     extrapolation: str  # treatment of values outside the domain
 
     @property
@@ -218,8 +218,8 @@ class CompiledTable(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def compiled_table(blocks: tuple[FittedColumn, ...], *, extrapolation: str, indicator: bool) -> CompiledTable:
-    """Lay out blocks, one per column; with ``extrapolation="error"`` the caller has checked that no value is outside.
+def compiled_table(encodings: tuple[FittedColumn, ...], *, extrapolation: str, indicator: bool) -> CompiledTable:
+    """Lay out encodings, one per column; for ``extrapolation="error"`` callers have checked that no value is outside.
 
     The last tables are cached for repeated calls of `transform` with few rows.
 
@@ -228,14 +228,14 @@ def compiled_table(blocks: tuple[FittedColumn, ...], *, extrapolation: str, indi
     Deviation: heights of M-splines are those on the domain scaled to [0, 1], and at most those of a support as wide as
     `MIN_SUPPORT`, so that a column with an outlier of 1e300 does not overflow.
     """
-    rows = [_row(block, extrapolation) for block in blocks]
-    columns = np.zeros(len(blocks), dtype=COLUMN)
+    rows = [_row(encoding, extrapolation) for encoding in encodings]
+    columns = np.zeros(len(encodings), dtype=COLUMN)
     shapes = [row.pieces.shape for row in rows if row is not None]
     pieces = np.zeros((sum(length for length, _ in shapes), max((width for _, width in shapes), default=0)))
     numbers = [np.empty(0)]
     position = piece = 0
-    for source, (column, block, row) in enumerate(zip(columns, blocks, rows, strict=True)):
-        column["source"], column["size"] = source, block.size
+    for source, (column, encoding, row) in enumerate(zip(columns, encodings, rows, strict=True)):
+        column["source"], column["size"] = source, encoding.size
         if row is None:
             continue
         for name, value in row.fields.items():
@@ -249,7 +249,7 @@ def compiled_table(blocks: tuple[FittedColumn, ...], *, extrapolation: str, indi
         piece += len(row.pieces)
     widths = columns["size"] + int(indicator)
     columns["output"] = np.cumsum(widths) - widths
-    plain = tuple((place, blocks[place]) for place, row in enumerate(rows) if row is None)
+    plain = tuple((place, encodings[place]) for place, row in enumerate(rows) if row is None)
     outside = "clip" if extrapolation == "error" else extrapolation
     return CompiledTable(columns, np.concatenate(numbers), pieces, indicator, plain, outside)
 
@@ -262,7 +262,7 @@ def _formula(column: np.void) -> Formula:
 
 
 class _Row(NamedTuple):
-    """A block as the compiled code reads it: fields of `COLUMN`, and the rows of its intervals."""
+    """An encoding as the compiled code reads it: fields of `COLUMN`, and the rows of its intervals."""
 
     fields: dict[str, Any]
     pieces: FloatArray
@@ -270,17 +270,17 @@ class _Row(NamedTuple):
     edges: FloatArray = np.empty(0)
 
 
-def _row(block: FittedColumn, extrapolation: str) -> _Row | None:
-    """Return a block as the compiled code needs it, or None for functions without compiled code."""
-    if isinstance(block, FittedAffine) and not block.smooth:
-        unit, (low, high) = binary_unit(0.0, block.scale), block.domain
+def _row(encoding: FittedColumn, extrapolation: str) -> _Row | None:
+    """Return an encoding as the compiled code reads it, or None for functions without compiled code."""
+    if isinstance(encoding, FittedAffine) and not encoding.smooth:
+        unit, (low, high) = binary_unit(0.0, encoding.scale), encoding.domain
         fields = {"kind": Functions.AFFINE, "degree": 1, "window": 1, "signed": True}
-        piece = np.array([[block.shift * unit, 1.0 / (block.scale * unit), 0.0, 1.0]])
+        piece = np.array([[encoding.shift * unit, 1.0 / (encoding.scale * unit), 0.0, 1.0]])
         return _Row(fields | {"unit": unit, "low": low, "high": high}, piece)
-    kind = family_of(block.basis).kind if isinstance(block, FittedBasis) else None
-    if kind is None or not isinstance(block, FittedBasis):
+    kind = family_of(encoding.basis).kind if isinstance(encoding, FittedBasis) else None
+    if kind is None or not isinstance(encoding, FittedBasis):
         return None
-    basis = block.basis
+    basis = encoding.basis
     unit = binary_unit(*basis.domain)
     breaks = np.concatenate(([basis.domain[0]], basis.knots, [basis.domain[1]])) * unit
     low, high = breaks[[0, -1]]

@@ -335,18 +335,20 @@ def _group(distinct: FloatArray, width: float, share: float, groups: npt.NDArray
 
 @dataclass(frozen=True)
 class OutlierRule:
-    """Which values of a column lie far out: typing errors, codes for "unknown", readings of a sensor that failed.
+    """Which values of a column lie far out: typing errors, codes for "unknown", readings of a broken sensor.
+
+    The numbers are conventions.
 
     Parameters
     ----------
     tail : float
-        The middle of a column is without this share of its rows at either end, so that its ends are values of many
-        tables at once: of 1,000 rows five may be wrong on one side.
+        The middle of a column leaves out this share of its rows at either end: of 1,000 rows five may be wrong on one
+        side.
     fewest : int
-        It is without this many rows at least: two wrong values of a small table are recognised.
+        It leaves out at least this many rows at either end: two wrong values of a small table are recognised.
     far : float
         Outliers are farther from the middle than this many times its extent. Lognormal columns, which are common, have
-        none; a single one farther out would squeeze all other values into a tenth of the range or less.
+        none; a single outlier squeezes all other values into a tenth of the range or less.
     """
 
     tail: float = 0.005
@@ -354,14 +356,14 @@ class OutlierRule:
     far: float = 10.0
 
     def n_cut(self, n_rows: float) -> int:
-        """Return the number of rows outside of the middle at either end; 0 if there are too few rows to tell."""
+        """Return the number of rows outside the middle at either end; 0 if the column has too few rows."""
         n_cut = max(int(self.tail * n_rows), self.fewest)
         return n_cut if n_rows > 2 * n_cut + 1 else 0
 
     def kept(self, values: FloatArray, low: float, high: float) -> FloatArray:
-        """Return the values that are no outliers, where the middle is between low and high.
+        """Return the values without outliers; the middle of the column is between low and high.
 
-        If it is a single value there are none: the few different values carry the information.
+        If it is a single value there are no outliers: the few different values carry the information.
         """
         reach = self.far * (high - low)  # Python's floats overflow to infinity without a warning
         return values[(values >= low - reach) & (values <= high + reach)] if reach > 0.0 else values
@@ -371,7 +373,7 @@ OUTLIERS = OutlierRule()
 
 
 def usual_range(values: npt.NDArray[np.float64]) -> tuple[float, float]:
-    """Return the smallest and the largest value of a column that are no outliers.
+    """Return the smallest and the largest value of a column without its outliers.
 
     `values` has at least one number, NaN where missing.
     """
@@ -415,11 +417,9 @@ def without_outliers(column: Column) -> Column:
     (0.0, 1000.0)
     """
     ends = usual_range_of(column)
-    return (
-        column
-        if not len(column.distinct) or ends == (column.distinct[0], column.distinct[-1])
-        else column.clipped(*ends)
-    )
+    if not len(column.distinct) or ends == (column.distinct[0], column.distinct[-1]):
+        return column
+    return column.clipped(*ends)
 
 
 @dataclass(frozen=True, eq=False)

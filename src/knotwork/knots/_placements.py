@@ -290,11 +290,11 @@ def cart_thresholds(column: Column, target: Target | None, **limits: Any) -> tup
 
 
 MOST_REPEATED = 5_000_000
-"""Integer weights become repeated rows up to this number of rows, and are passed to the trees as weights beyond it."""
+"""Integer weights become repeated rows up to this number of rows, beyond which they are passed to trees as weights."""
 
 LABEL_GRID = 2.0**20
-"""LightGBM keeps numbers in single precision: targets of standard deviation one are rounded to multiples of this one's
-reciprocal, so that a rounding error of double precision cannot become one of single precision."""
+"""LightGBM keeps numbers in single precision: targets of standard deviation one are rounded to multiples of its
+reciprocal, so that rounding errors of double precision do not grow to those of single precision."""
 
 
 def repeated_rows(n_rows: int, weights: FloatArray | None) -> tuple[npt.NDArray[np.intp], FloatArray | None]:

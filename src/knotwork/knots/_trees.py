@@ -16,8 +16,8 @@ from knotwork.knots._columns import Column, Target
 
 __all__ = ["grow_tree"]
 
-INFORMATIVE = 1e-13
-"""Minimum reduction of the sum of squares of the target, as a share: smaller ones are rounding errors."""
+LEAST_REDUCTION = 1e-13
+"""Smallest reduction of the sum of squares of the target, as a share of it: smaller ones are rounding errors."""
 
 
 class _Entries(NamedTuple):
@@ -79,7 +79,7 @@ def grow_tree(
     squares = entries.weights.sum() if target.task == "classification" else _squares(column, target)
     n_outputs = int(entries.outputs.max(initial=0)) + 1
     limits = (most, depth, min_samples_leaf, min_samples_split)
-    n_splits = _grow(entries, n_outputs, target.task == "regression", limits, INFORMATIVE * squares, after, gains)
+    n_splits = _grow(entries, n_outputs, target.task == "regression", limits, LEAST_REDUCTION * squares, after, gains)
     return after[:n_splits], gains[:n_splits]
 
 
