@@ -154,7 +154,7 @@ def _natural(X, columns, numbers, pieces, indicator, scratch, largest, out):
 def _write_bumps(first_row, inside, column, pieces, indicator, work, out):
     """Write radial functions of one column, row by row.
 
-    They are computed into a row of whole vectors first: a loop over what is left of a vector takes longer.
+    They are computed into a row of whole vectors first: a loop over the rest of a vector takes longer.
     """
     kind, first, length, missing = column.kind, column.output, column.window, column.output + column.size
     n_lanes = -(-length // LANES) * LANES

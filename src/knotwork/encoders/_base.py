@@ -49,7 +49,7 @@ from knotwork.basis import (
     encode_dense,
     encode_sparse,
 )
-from knotwork.encoders._clusters import find_cluster
+from knotwork.encoders._clusters import Cluster, find_cluster
 from knotwork.encoders._sketch import TableSketch
 from knotwork.errors import ArgumentError
 from knotwork.knots import TASKS, Column, Placement, Target, describe, resolve_placement
@@ -530,7 +530,7 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
         frame = as_frame(X) if self._left_out else None
         return X if frame is None else frame.drop(self._left_out, strict=False).to_native()
 
-    def _transform_on_cluster(self, cluster: Any, X: Any) -> Any:
+    def _transform_on_cluster(self, cluster: Cluster, X: Any) -> Any:
         """Encode a table on a cluster."""
         check_is_fitted(self)
         self._check_all()

@@ -1,6 +1,6 @@
 """The choice of an encoding for every column, by cross-validated additive ridge regressions on the encoded columns."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -94,7 +94,7 @@ class FeatureChoice:
         The reason, with numbers.
     """
 
-    column: Any
+    column: Hashable
     encoding: str
     losses: Mapping[str, float]
     reason: str
@@ -172,7 +172,7 @@ def choose_per_feature(
     )
 
 
-def read_candidates(candidates: Any) -> list[Encoding]:
+def read_candidates(candidates: Sequence[str]) -> list[Encoding]:
     """Return the encodings with these names; learned knots and embeddings raise an error."""
     if isinstance(candidates, str) or not isinstance(candidates, Sequence) or not len(candidates):
         raise type_error("candidates", "be a sequence of encodings", candidates, "Write ['Std', 'BS-Q@15'].")
@@ -186,7 +186,7 @@ def choose_columns(
     numbers: FloatArray,
     target: npt.NDArray[Any],
     *,
-    names: Sequence[Any],
+    names: Sequence[Hashable],
     task: str,
     weights: FloatArray | None = None,
     candidates: Sequence[Encoding] | None = None,
@@ -363,7 +363,7 @@ def first_good(errors: FloatArray, weights: FloatArray) -> tuple[int, FloatArray
 
 
 def _choice(
-    name: Any, candidates: Sequence[Encoding], errors: FloatArray, nothing: FloatArray, weights: FloatArray
+    name: Hashable, candidates: Sequence[Encoding], errors: FloatArray, nothing: FloatArray, weights: FloatArray
 ) -> FeatureChoice:
     """Return the choice for a column with its reason, by the squared errors of candidates and without a curve."""
     place, deviations = first_good(errors, weights)

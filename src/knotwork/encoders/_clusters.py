@@ -14,19 +14,19 @@ from sklearn import clone
 
 from knotwork._checks import argument_error, suggestion
 
-__all__ = ["find_cluster"]
+__all__ = ["Cluster", "find_cluster"]
 
 ENCODERS_PER_TASK = 16
 """Encoders of partitions that one task merges."""
 
 RETRIES = 3
-"""Number of times that Dask runs a failing task again; Ray has a number of its own."""
+"""Number of times that Dask runs a failing task again; Ray has its own setting."""
 
 ROWS_PER_TABLE = 1 << 16
 """Rows of an encoded table that a task yields, which has many times the columns of the input."""
 
 
-def find_cluster(X: Any) -> "_RayData | _DaskFrame | None":
+def find_cluster(X: object) -> "Cluster | None":
     """Return the engine of a table or a column on a cluster, or None; neither Ray nor Dask is imported.
 
     Examples
@@ -193,7 +193,9 @@ def _delayed_parts(name: str, value: Any, n_parts: int) -> list[Any]:
     return parts
 
 
-CLUSTERS: dict[tuple[str, str], _RayData | _DaskFrame] = {
+Cluster = _RayData | _DaskFrame
+
+CLUSTERS: dict[tuple[str, str], Cluster] = {
     ("ray", "Dataset"): _RayData(),
     ("dask", "DataFrame"): _DaskFrame(),
     ("dask", "Series"): _DaskFrame(),

@@ -670,7 +670,7 @@ def make_encoder(method: str | Mapping[Any, str | Encoder], size: int | None = N
     method : str or mapping
         A name of `METHOD_TABLE` that learns nothing with a network, such as ``"BS-Q"``, with or without a size, as in
         ``"BS-Q@30"``; or a mapping such as ``{"age": "BS-Q@15", "income": "PLE@30"}``, for a `PerFeatureEncoder`, in
-        which encoders such as ``SplineEncoder(degree=1)`` may stand in place of names.
+        which encoders such as ``SplineEncoder(degree=1)`` may replace names.
     size : int, optional
         Columns per feature, by default 15. Std, MinMax, Robust and PLE-Adaptive ignore it.
     **options

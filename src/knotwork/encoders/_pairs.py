@@ -1,6 +1,6 @@
 """Pairs of columns that interact: found in the residuals of an additive model, or named by a user."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from numbers import Integral
@@ -113,7 +113,7 @@ class FoundPair:
         thousands of pairs.
     """
 
-    columns: tuple[Any, Any]
+    columns: tuple[Hashable, Hashable]
     gain: float
     z: float
 
@@ -126,7 +126,7 @@ class RankedPairs(NamedTuple):
     z: FloatArray
 
     def best(self, n_pairs: int | None = None, *, least_share: float = RANKING.least_share) -> "RankedPairs":
-        """Return the first `n_pairs`, or for None those that stand out: at least one.
+        """Return the first `n_pairs`; by default the pairs that stand out, and at least one.
 
         Pairs stand out if they are significant, and have at least a share of the gain of the best one.
         """
@@ -202,7 +202,7 @@ def too_few_columns(n_columns: int) -> ColumnError:
     return ColumnError(f"X must have at least 2 numerical columns to form pairs, got n_features = {n_columns}.")
 
 
-def place_pairs(pairs: Sequence[Any], labels: Sequence[Any], *, argument: str = "pairs") -> list[tuple[int, int]]:
+def place_pairs(pairs: Sequence[Any], labels: Sequence[Hashable], *, argument: str = "pairs") -> list[tuple[int, int]]:
     """Return the places of pairs of columns that are given by names, or by places.
 
     Parameters
@@ -229,7 +229,7 @@ def place_pairs(pairs: Sequence[Any], labels: Sequence[Any], *, argument: str = 
     return out
 
 
-def _place(column: Any, labels: list[Any], argument: str) -> int:
+def _place(column: Hashable, labels: list[Hashable], argument: str) -> int:
     if column in labels:
         return labels.index(column)
     has_names = not any(isinstance(label, Integral) for label in labels)
@@ -290,7 +290,7 @@ def rank_cells(codes: npt.NDArray[np.int64], residuals: FloatArray, curvature: F
     return RankedPairs(places[order], gains[order], z[order])
 
 
-def _factor(design: FloatArray, weights: FloatArray, share: float) -> tuple[Any, float]:
+def _factor(design: FloatArray, weights: FloatArray, share: float) -> tuple[tuple[FloatArray, bool], float]:
     """Return a factor of the penalised matrix of the normal equations times `share`, and the penalty."""
     gram = (design * weights[:, None]).T @ design
     penalty = ADDITIVE.ridge * max(float(np.trace(gram)) / len(gram), 1e-12)

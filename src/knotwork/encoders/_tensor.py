@@ -59,8 +59,8 @@ class TensorSplineEncoder(Encoder):
     sparse_output : bool, default=False
         Return a CSR array; no dense array is made. A pair of cubic B-splines has 16 entries in a row.
     random_state : int, RandomState or None, default=None
-        Random seed, as in `SplineEncoder`, and of the rows that pairs are found on, if there are many. None means the
-        fixed seed 0.
+        Random seed, as in `SplineEncoder`, and of the part of many rows on which pairs are found. None means the fixed
+        seed 0.
     task, dtype, n_jobs
         As for `SplineEncoder`.
 

@@ -487,7 +487,7 @@ class PlacementTraits:
 
 
 def placement_traits(name: str) -> PlacementTraits:
-    """Return the traits of a registered placement; its name and its class give those that it does not have.
+    """Return the traits of a registered placement; missing ones follow from its name and its class.
 
     Examples
     --------

@@ -99,7 +99,7 @@ class QuantileSketch:
             values, sample_weight = values[kept], None if sample_weight is None else sample_weight[kept]
         for start in range(0, len(values), self.capacity):
             part = slice(start, start + self.capacity)
-            numbers = values[part].astype(np.float64)  # a copy: what is kept must not keep the whole batch
+            numbers = values[part].astype(np.float64)  # a copy: a view would keep the whole batch
             weights = None if sample_weight is None else sample_weight[part].astype(np.float64)
             self._low, self._high = min(self._low, numbers.min()), max(self._high, numbers.max())
             self._moments = _join_moments(self._moments, _moments(numbers, weights))

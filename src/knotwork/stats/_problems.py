@@ -126,7 +126,7 @@ def problem_correlation(
     ranks = np.asarray(rankdata(table, axis=1), dtype=np.float64)
     centred = ranks - (ranks.mean(axis=0) if without_averages else ranks.mean(axis=1, keepdims=True))
     squares = (centred**2).sum(axis=1)
-    varies = squares > 1e-18  # ranks are multiples of one half: what is smaller is rounding
+    varies = squares > 1e-18  # ranks are multiples of one half: smaller numbers are rounding errors
     pairs = [
         (i, j)
         for code in range(codes.max() + 1)
