@@ -22,7 +22,7 @@ import threading
 import numpy as np
 import knotwork as kw
 from knotwork.estimators import _steps as steps
-from knotwork.training._progress import ProgressBar
+from knotwork.training._results import ProgressBar
 
 
 class Announcing:

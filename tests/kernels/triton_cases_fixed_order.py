@@ -20,7 +20,7 @@ from knotwork.nn._backbones import MLPConfig, ResNetConfig
 from knotwork.training import _stack
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import train
-from knotwork.training._job import StackJob
+from knotwork.training._stack import StackJob
 from tests.kernels.cases import DEVICE, GPU, combinations
 from tests.training.cases import make_member, make_table
 

@@ -6,10 +6,9 @@ import numpy as np
 import torch
 
 from knotwork.encoders import METHOD_TABLE, Encoding
-from knotwork.training._job import StackJob
 from knotwork.training._members import DeviceTable, Member, TrainingTable, complete
 from knotwork.training._network import build_network
-from knotwork.training._stack import TrainingStack
+from knotwork.training._stack import StackJob, TrainingStack
 
 
 def make_table(task="regression", n=260, *, n_categorical=1, seed=0, n_classes=3, weights=None):

@@ -15,9 +15,7 @@ from sklearn import metrics
 from knotwork._model_files import Reader, Writer
 from knotwork.errors import ArgumentError, ArgumentTypeError, ColumnError
 from knotwork.training import OBJECTIVES, Objective, TrainingConfig, train
-from knotwork.training._job import validation_scores
-from knotwork.training._members import TrainingTable
-from knotwork.training._objective import all_predictions, output_units, target_units
+from knotwork.training._members import TrainingTable, all_predictions, output_units, target_units
 from knotwork.training._objectives import (
     USUAL,
     Custom,
@@ -31,6 +29,7 @@ from knotwork.training._objectives import (
     Tweedie,
     make_objective,
 )
+from knotwork.training._stack import validation_scores
 from tests.training.cases import make_member, make_table
 
 RNG = np.random.default_rng(0)

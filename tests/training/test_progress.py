@@ -6,7 +6,7 @@ import re
 import pytest
 from rich.console import Console
 
-from knotwork.training._progress import EpochReport, ProgressBar
+from knotwork.training._results import EpochReport, ProgressBar
 from tests.training.cases import make_member, make_table
 from tests.training.test_train import run
 

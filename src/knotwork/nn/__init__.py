@@ -14,15 +14,15 @@ from knotwork.nn._backbones import (
     TabMConfig,
     make_backbone,
 )
-from knotwork.nn._embedding import FeatureEmbedding
 from knotwork.nn._encoded_linear import EncodedLinear
-from knotwork.nn._encoding import PiecewiseLinearEncoding, SplineEncoding
+from knotwork.nn._encoding import PeriodicEncoding, PiecewiseLinearEncoding, SplineEncoding
 from knotwork.nn._flat import MLP, RealMLP, ResNet, TabM, mean_prediction
 from knotwork.nn._ft_transformer import FTTransformer
 from knotwork.nn._graph import FLOAT, Array, OnnxGraph, as_numpy
 from knotwork.nn._interactions import PAIR_STREAM, InteractionConfig, PairEmbedding, TensorSplineEncoding, spread_values
 from knotwork.nn._linear import (
     Draw,
+    FeatureEmbedding,
     Initial,
     Linear,
     Uniform,
@@ -33,7 +33,6 @@ from knotwork.nn._linear import (
     make_draw,
     member_seeds,
 )
-from knotwork.nn._periodic import PeriodicEncoding
 from knotwork.nn._smoothness import bands_of, penalty_gradient
 from knotwork.nn._stack import FARTHEST, WAVES, StackEncoding, StackLayout, kind_of
 

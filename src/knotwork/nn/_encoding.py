@@ -3,6 +3,7 @@
 `KnotEncoding` is the base of the layers of the public interface, and of the encoding of a stack of networks (`_stack`).
 """
 
+import math
 import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Self, final
@@ -25,15 +26,18 @@ from knotwork._kernels.encoding import (
     spacing_penalty,
     widths_from_logits,
 )
-from knotwork.basis import FAMILIES, TRAITS, Functions, family_name
+from knotwork.basis import FAMILIES, SMOOTH_LIMIT, TRAITS, Functions, family_name
 
 __all__ = [
     "KnotEncoding",
+    "PeriodicEncoding",
     "PiecewiseLinearEncoding",
     "SplineEncoding",
+    "periodic_rows",
     "scaled_knots",
     "scaled_knots_of",
     "separated",
+    "smoothly_clipped",
 ]
 
 MISSING = ("zeros", "indicator", "learned", "error")
@@ -535,6 +539,59 @@ class PiecewiseLinearEncoding(_Encoding):
         layer = cls(len(scaled), sizes, knots=scaled, learnable=learnable, missing=encoder.missing)
         layer.size = max(layer.size, 0 if encoder.adaptive else encoder.size)
         return layer.set_range(*encoder.domain_.T)
+
+
+def periodic_rows(x: Tensor, frequencies: Tensor, phases: Tensor | None = None) -> Tensor:
+    """Return ``cos(2 pi c x)`` and then ``sin(2 pi c x)``, or with phases ``cos(2 pi c x + b)``, along a new axis.
+
+    Frequencies c and phases b have the shape of x without its batch axes, and a last axis of frequencies.
+    """
+    angles = 2.0 * math.pi * frequencies * x[..., None]
+    if phases is not None:
+        return torch.cos(angles + phases)
+    return torch.cat([torch.cos(angles), torch.sin(angles)], dim=-1)
+
+
+def smoothly_clipped(x: Tensor) -> Tensor:
+    """Return ``x / sqrt(1 + (x / 3)**2)``, which lies between -3 and 3."""
+    return x * torch.rsqrt(1.0 + (x / SMOOTH_LIMIT).square())
+
+
+@final
+class PeriodicEncoding(nn.Module):
+    """Encode features by cosines and sines of learned frequencies (Gorishniy et al., 2022).
+
+    Parameters
+    ----------
+    n_features : int
+        Number of features.
+    n_frequencies : int, default=8
+        Frequencies per feature; the encoding has twice as many columns.
+    sigma : float, default=0.1
+        Standard deviation of the initial frequencies. Inputs should have a standard deviation of about one.
+
+    Notes
+    -----
+    ``cos(2 pi c_k x), sin(2 pi c_k x)`` with learned c_k, which are drawn from a normal distribution at first.
+
+    Examples
+    --------
+    >>> PeriodicEncoding(n_features=3, n_frequencies=4)(torch.zeros(5, 3)).shape
+    torch.Size([5, 3, 8])
+    """
+
+    def __init__(self, n_features: int, n_frequencies: int = 8, *, sigma: float = 0.1) -> None:
+        super().__init__()
+        if not sigma > 0.0:
+            raise argument_error("sigma", "be larger than 0", sigma)
+        shape = (check_int(n_features, "n_features", 1), check_int(n_frequencies, "n_frequencies", 1))
+        self.frequencies = nn.Parameter(sigma * torch.randn(shape))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Encode values of shape (..., n_features) to (..., n_features, 2 n_frequencies)."""
+        if x.dim() < 1 or x.shape[-1] != len(self.frequencies):
+            raise argument_error("x", f"have the shape (..., {len(self.frequencies)})", tuple(x.shape))
+        return periodic_rows(x, self.frequencies)
 
 
 def _check_sizes(size: int | Sequence[int], n_features: int, smallest: int) -> tuple[int, ...]:

@@ -23,9 +23,8 @@ from knotwork._kernels.encoding import (
     widths_from_logits,
 )
 from knotwork.basis import FAMILIES, FittedAffine, FittedBasis, FittedColumn, FittedPeriodic, Functions, family_name
-from knotwork.nn._encoding import KnotEncoding, scaled_knots, separated
+from knotwork.nn._encoding import KnotEncoding, periodic_rows, scaled_knots, separated, smoothly_clipped
 from knotwork.nn._linear import make_draw
-from knotwork.nn._periodic import periodic_rows, smoothly_clipped
 
 __all__ = ["FARTHEST", "WAVES", "FunctionKind", "StackEncoding", "StackLayout", "kind_of"]
 

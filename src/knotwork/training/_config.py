@@ -8,8 +8,7 @@ import numpy as np
 
 from knotwork._checks import argument_error, check_bool, check_choice, check_int, check_number, listed, type_error
 from knotwork.training._metrics import METRICS, Metric
-from knotwork.training._objective import Objective
-from knotwork.training._objectives import USUAL
+from knotwork.training._objectives import USUAL, Objective
 
 __all__ = ["PRECISIONS", "SCHEDULES", "TrainingConfig"]
 

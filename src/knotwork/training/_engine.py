@@ -22,14 +22,11 @@ from knotwork.encoders import Embedding
 from knotwork.nn import WAVES, Backbone, kind_of
 from knotwork.training._chunks import ChunkLoader, as_streamed
 from knotwork.training._config import TrainingConfig
-from knotwork.training._job import StackJob
-from knotwork.training._members import DeviceTable, Member, TrainingTable, complete
+from knotwork.training._execution import StepThreads, cpu_threads, side_by_side
+from knotwork.training._members import DeviceTable, Member, TrainingTable, complete, score_units
 from knotwork.training._network import Network, build_network, running_statistics
-from knotwork.training._objective import score_units
-from knotwork.training._progress import EpochReport, Reporter, Reporters
-from knotwork.training._results import EpochLog, Piece, Trained, knot_paths
-from knotwork.training._stack import TrainingStack, starting_stacks, steps_are_large
-from knotwork.training._threads import StepThreads, cpu_threads, side_by_side
+from knotwork.training._results import EpochLog, EpochReport, Piece, Reporter, Reporters, Trained, knot_paths
+from knotwork.training._stack import StackJob, TrainingStack, starting_stacks, steps_are_large
 
 __all__ = ["matrix_precision", "network_products", "plan_stacks", "resolve_device", "train", "training_costs"]
 

@@ -1,4 +1,4 @@
-"""The input of training: a table, and members that each have rows, an encoding and a random seed."""
+"""The input of training, a table and members that each have rows, an encoding and a random seed, and its units."""
 
 import math
 from collections.abc import Sequence
@@ -18,10 +18,12 @@ from knotwork.knots import TASKS, usual_range
 from knotwork.nn import Backbone, InteractionConfig, kind_of
 from knotwork.training._chunks import RowChunks
 from knotwork.training._config import TrainingConfig
-from knotwork.training._objective import Objective
-from knotwork.training._objectives import USUAL
+from knotwork.training._objectives import USUAL, Array, Objective
 
-__all__ = ["Member", "TrainingTable", "column_units", "complete", "padded", "planned_rates"]
+__all__ = [
+    "DeviceTable", "Member", "TrainingTable", "all_predictions", "by_target", "column_units", "complete", "in_units",
+    "output_units", "padded", "planned_rates", "score_units", "target_units",
+]  # fmt: skip
 
 SMALLEST_UNIT = 1e-290
 """Smallest unit of a column: its half and its inverse are normal numbers."""
@@ -215,6 +217,62 @@ def in_units(numbers: npt.NDArray[np.float64], units: npt.NDArray[np.float64]) -
             scaled = (0.5 * numbers[start : start + UNIT_ROWS] - 0.5 * units[0]) / (0.5 * units[1])
         out[start : start + UNIT_ROWS] = np.clip(scaled, -limit, limit, out=scaled)
     return out
+
+
+def output_units(objective: Objective, units: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    """Return origin and size of each prediction, of shape (n_members, n_predictions), from those of the targets."""
+    shift, scale = (values.view(len(values), -1, 1) for values in units)
+    located = torch.tensor(objective.located, dtype=shift.dtype, device=shift.device)
+    shift = (shift * located).flatten(1)
+    return shift, scale.expand(-1, -1, len(located)).flatten(1)
+
+
+def score_units(objective: Objective, scale: Tensor) -> Array:
+    """Return the unit of each member's validation scores, of shape (n_members,).
+
+    It is the size of the target's unit; 1 if scores are in the target's own units, or of several targets.
+    """
+    if objective.in_target_units or scale.dim() > 1:
+        return np.ones(len(scale))
+    sizes: Array = scale.double().cpu().numpy()
+    return sizes
+
+
+def all_predictions(objective: Objective, outputs: Tensor, n_targets: int) -> Tensor:
+    """Return the predictions of outputs of shape (..., n_targets * n_outputs), of the same shape, target by target."""
+    return objective.predictions(by_target(outputs, n_targets)).flatten(-2)
+
+
+def by_target(outputs: Tensor, n_targets: int) -> Tensor:
+    """Return outputs of shape (..., n_targets * n_outputs) as (..., n_targets, n_outputs)."""
+    return outputs.reshape(*outputs.shape[:-1], n_targets, -1)
+
+
+def target_units(objective: Objective, target: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
+    """Return origin and size of the units of each member's target, of shape (n_members,) or (n_members, n_targets).
+
+    Parameters
+    ----------
+    objective : Objective
+        Says what the units are; those of classes are 0 and 1.
+    target : Tensor of shape (n_members, n) or (n_members, n, n_targets)
+        The target of each member's training rows.
+    counts : Tensor of shape (n_members,)
+        How many of the rows are not padding.
+    """
+    if objective.task == "classification":
+        return torch.zeros(len(target), device=target.device), torch.ones(len(target), device=target.device)
+    if target.dim() == 3:
+        n_targets = target.shape[2]
+        flat = target.transpose(1, 2).flatten(0, 1)
+        shift, scale = target_units(objective, flat, counts.repeat_interleave(n_targets))
+        return shift.view(-1, n_targets), scale.view(-1, n_targets)
+    known = torch.arange(target.shape[1], device=target.device) < counts[:, None]
+    largest = torch.where(known, target.abs(), 0.0).amax(dim=1).clamp(min=1e-300)
+    target = torch.where(known, target / largest[:, None], 0.0)  # so that no square overflows
+    shift, scale = objective.units(target, known)
+    # A spread of rounding errors is a constant target: with a unit as small as that, every network predicts it.
+    return shift * largest, torch.where(scale > 1e-15, scale * largest, (1e-15 * largest).clamp(min=1e-300))
 
 
 def padded(rows: Sequence[np.ndarray], device: torch.device) -> tuple[Tensor, Tensor]:

@@ -33,23 +33,12 @@ from knotwork.nn import (
     spread_values,
 )
 from knotwork.training._config import TrainingConfig
+from knotwork.training._execution import side_by_side
 from knotwork.training._members import Member, TrainingTable, column_units, complete
-from knotwork.training._threads import side_by_side
 
 __all__ = [
-    "CATEGORIES",
-    "Network",
-    "RateGroup",
-    "build_network",
-    "count_parameters",
-    "feature_weights",
-    "matrices",
-    "moved",
-    "predict_stack",
-    "rate_groups",
-    "running_statistics",
-    "take_members",
-    "weight_decays",
+    "CATEGORIES", "Network", "RateGroup", "build_network", "count_parameters", "feature_weights", "matrices", "moved",
+    "predict_stack", "rate_groups", "running_statistics", "take_members", "weight_decays",
 ]  # fmt: skip
 
 CATEGORIES = ("embedding", "code", "mixed")

@@ -1,6 +1,11 @@
-"""The built-in objectives and their registry `OBJECTIVES`."""
+"""Objectives: what networks are trained for, the built-in ones, and their registry `OBJECTIVES`.
+
+Losses and predictions are formed in units in which the target is of the order of one; `Objective.units` returns their
+origin and size. Torch operations here do not wait for the device, because they are part of CUDA graphs.
+"""
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -9,6 +14,7 @@ from statistics import NormalDist
 from typing import Any, ClassVar, final
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -16,23 +22,155 @@ from torch.nn import functional
 from knotwork._checks import argument_error, check_choice, check_number, listed, type_error
 from knotwork.errors import ColumnError
 from knotwork.nn import OnnxGraph
-from knotwork.training._objective import Array, Objective, Units
+from knotwork.training._metrics import METRICS, Metric, row_metric
 
 __all__ = [
     "OBJECTIVES", "USUAL", "Absolute", "ClassObjective", "Custom", "Focal", "Gamma", "Gaussian", "Huber", "LogLoss",
-    "Poisson", "Quantile", "Squared", "Tweedie", "make_objective",
+    "Objective", "Poisson", "Quantile", "Squared", "Tweedie", "make_objective",
 ]  # fmt: skip
 
-LARGEST_LOG = 20.0
-"""Largest logarithm of a prediction, in units of the target's mean: exponentials stay finite in float32."""
-
-SMALLEST_SPREAD = 1e-3
-"""Smallest standard deviation that a network predicts, in units of the target's."""
+Array = npt.NDArray[np.float64]
 
 WEIGHTS_HINT = "Write class_weight={'no': 1.0, 'yes': 5.0}, for example."
 
-START_OF_SPREAD = math.log(math.e - 1.0)
-"""Added to the output of a standard deviation: an output of 0 then means 1."""
+
+@dataclass(frozen=True)
+class Objective(ABC):
+    """What networks are trained for: a frozen dataclass whose fields are its settings.
+
+    A subclass that is added to `OBJECTIVES` can be named in estimators, and models with it can be saved and loaded. It
+    must define `row_scores`; the loss is that of the predictions, unless `losses` says otherwise.
+
+    Attributes
+    ----------
+    name : str
+        Name in `OBJECTIVES` and in saved models.
+    metric_name : str
+        Name of the validation metric: one of `METRICS`, or the mean of `row_scores`.
+    is_positive : bool
+        Whether targets must not be negative and predictions are positive, as those of counts are.
+    predicts_std : bool
+        Whether a target has two outputs, its mean and its standard deviation, which ``predict(X, return_std=True)``
+        returns.
+    is_robust : bool
+        Whether the units of the target are median and mean absolute deviation, to which outliers matter less.
+    has_density : bool
+        Whether scores are negative logarithms of a density, which depends on the units of the target.
+    has_log_outputs : bool
+        Whether outputs are logarithms, as those of classes are: the large steps that suit numbers would be factors.
+    task : str
+        The task, ``"regression"`` or ``"classification"``.
+    in_target_units : bool
+        Whether losses and metric are formed in the target's own units.
+    degree : float
+        Power of the target's units that `row_scores` have.
+    n_outputs : int
+        Outputs of a network for each target; of classes their number counts instead.
+    has_levels : bool
+        Whether `predict` returns several numbers for a target, on a last axis.
+    labels : tuple of str
+        Names of the numbers that `predict` returns for a target; a single one needs no name.
+    """
+
+    name: ClassVar[str]
+    metric_name: ClassVar[str]
+    is_positive: ClassVar[bool] = False
+    predicts_std: ClassVar[bool] = False
+    is_robust: ClassVar[bool] = False
+    has_density: ClassVar[bool] = False
+    has_log_outputs: ClassVar[bool] = False
+    task: ClassVar[str] = "regression"
+    in_target_units: ClassVar[bool] = False
+    degree: ClassVar[float] = 0.0
+    n_outputs: ClassVar[int] = 1
+    has_levels: ClassVar[bool] = False
+    labels: ClassVar[tuple[str, ...]] = ("",)
+
+    @property
+    def trained_as(self) -> str:
+        """The task whose settings of training suit it, see `Backbone.training`."""
+        return "classification" if self.has_log_outputs else self.task
+
+    @property
+    def located(self) -> tuple[float, ...]:
+        """For each output 1.0 if its prediction is a place on the target's axis, 0.0 if it is a distance."""
+        return (1.0,) * self.n_outputs
+
+    @property
+    def metric(self) -> Metric:
+        """The metric of validation scores."""
+        if self.metric_name in METRICS:
+            return METRICS[self.metric_name]
+        name, function = self.metric_name, row_metric(self.row_scores)
+        units: dict[str, Any] = {"degree": self.degree, "is_logarithmic": self.has_density}
+        return Metric(name, function, lower_is_better=True, task=self.task, label=name, **units)
+
+    @abstractmethod
+    def row_scores(self, predictions: Tensor, target: Tensor) -> Tensor:
+        """Return the score of each row, of shape (...), smaller is better.
+
+        Parameters
+        ----------
+        predictions : Tensor of shape (..., n_outputs)
+            What `predictions` returns.
+        target : Tensor of shape (...)
+            The target in the same units, or class codes.
+        """
+
+    def losses(self, outputs: Tensor, target: Tensor, *, label_smoothing: float = 0.0) -> Tensor:
+        """Return the loss of each row, of shape (...), from outputs of a network, of shape (..., n_outputs).
+
+        `label_smoothing` is that of `TrainingConfig`, for classes.
+        """
+        del label_smoothing
+        return self.row_scores(self.predictions(outputs), target)
+
+    def predictions(self, outputs: Tensor) -> Tensor:
+        """Return what outputs of a network predict, of the same shape, (..., n_outputs)."""
+        return outputs
+
+    def to_onnx(self, graph: OnnxGraph, outputs: str, n_targets: int) -> str:
+        """Add `predictions` to a graph: of float64 outputs of shape (n, n_targets * n_outputs), of the same shape."""
+        del graph, n_targets
+        return outputs
+
+    def result(self, predictions: Array) -> Array:
+        """Return what `predict` returns, from averaged predictions of shape (..., n_outputs)."""
+        values: Array = predictions[..., 0]
+        return values
+
+    def central(self, result: Array) -> Array:
+        """Return the predictions that R² scores, of the shape of the target, from what `predict` returns."""
+        return result
+
+    def units(self, target: Tensor, known: Tensor) -> tuple[Tensor, Tensor]:
+        """Return origin and size, of shape (n_members,), of the units of the target.
+
+        Parameters
+        ----------
+        target : Tensor of shape (n_members, n)
+            The target of each member's training rows, float64; at most 1 in size.
+        known : Tensor of shape (n_members, n)
+            Which rows are not padding.
+        """
+        counts = known.sum(dim=1)
+        if self.is_robust:  # the standard deviation of a normal variable with this mean absolute deviation
+            median = torch.where(known, target, math.nan).nanmedian(dim=1).values
+            distance = torch.where(known, (target - median[:, None]).abs(), 0.0)
+            return median, math.sqrt(math.pi / 2) * distance.sum(dim=1) / counts
+        mean = target.sum(dim=1) / counts
+        return mean, (torch.where(known, target - mean[:, None], 0.0).square().sum(dim=1) / counts).sqrt()
+
+    def check_target(self, target: Array) -> None:
+        """Raise an error if a target is not in the domain of the objective."""
+        del target
+
+    def centre_and_spread(self, predictions: Array) -> tuple[Array, Array]:
+        """Return the centre and the width of prediction intervals, for predictions of shape (..., n_outputs).
+
+        Residuals divided by the width should be alike for all rows; without a better choice it is 1.
+        """
+        return predictions[..., 0], np.ones(predictions.shape[:-1])
 
 
 @final
@@ -128,8 +266,7 @@ class Quantile(Objective):
         if isinstance(self.quantiles, Sequence | np.ndarray) and not isinstance(self.quantiles, str):
             object.__setattr__(self, "quantiles", tuple(float(level) for level in self.quantiles))
         levels = self.levels
-        numbers = all(isinstance(level, Real) and not isinstance(level, bool) for level in levels)
-        if not levels or not numbers or not all(0.0 < level < 1.0 for level in levels):
+        if not levels or not all(isinstance(level, Real) and 0.0 < level < 1.0 for level in levels):
             raise argument_error("quantiles", "be one or more numbers between 0 and 1", self.quantiles, hint)
         if any(low >= high for low, high in pairwise(levels)):
             raise argument_error("quantiles", "increase, without repetition", self.quantiles, hint)
@@ -217,6 +354,7 @@ class Deviance(Objective):
     is_positive: ClassVar[bool] = True
     power: ClassVar[float]
     has_log_outputs: ClassVar[bool] = True
+    largest_log: ClassVar[float] = 20.0  # in units of the target's mean: exponentials stay finite in float32
 
     @property
     def degree(self) -> float:  # type: ignore[override]
@@ -225,17 +363,17 @@ class Deviance(Objective):
 
     def predictions(self, outputs: Tensor) -> Tensor:
         """Return means."""
-        return outputs.clamp(-LARGEST_LOG, LARGEST_LOG).exp()
+        return outputs.clamp(-self.largest_log, self.largest_log).exp()
 
     def to_onnx(self, graph: OnnxGraph, outputs: str, n_targets: int) -> str:
         """Add the means."""
         del n_targets
-        return graph("Exp", graph("Clip", outputs, np.float64(-LARGEST_LOG), np.float64(LARGEST_LOG)))
+        return graph("Exp", graph("Clip", outputs, np.float64(-self.largest_log), np.float64(self.largest_log)))
 
     def losses(self, outputs: Tensor, target: Tensor, *, label_smoothing: float = 0.0) -> Tensor:
         """Return half of the deviance without its constant term."""
         del label_smoothing
-        logs, p = outputs[..., 0].clamp(-LARGEST_LOG, LARGEST_LOG), self.power
+        logs, p = outputs[..., 0].clamp(-self.largest_log, self.largest_log), self.power
         rising = logs if p == 2.0 else ((2.0 - p) * logs).exp() / (2.0 - p)
         return rising - target * (logs if p == 1.0 else ((1.0 - p) * logs).exp() / (1.0 - p))
 
@@ -249,7 +387,7 @@ class Deviance(Objective):
         constant = target.clamp(min=0.0) ** (2.0 - p) / ((1.0 - p) * (2.0 - p))
         return 2.0 * (constant - target * mean ** (1.0 - p) / (1.0 - p) + mean ** (2.0 - p) / (2.0 - p))
 
-    def units(self, target: Tensor, known: Tensor) -> Units:
+    def units(self, target: Tensor, known: Tensor) -> tuple[Tensor, Tensor]:
         """Return 0 and the mean."""
         mean = target.sum(dim=1) / known.sum(dim=1)
         return torch.zeros_like(mean), mean
@@ -326,8 +464,8 @@ class Gaussian(Objective):
 
     Notes
     -----
-    With outputs o, the mean is o_0 and the standard deviation ``softplus(o_1 + log(e - 1)) + SMALLEST_SPREAD``, both in
-    units of the target's: outputs of 0 mean 0 and about 1. Of several members both are averaged, as quantiles are.
+    With outputs o, the mean is o_0 and the standard deviation ``softplus(o_1 + log(e - 1)) + 0.001``, both in units of
+    the target's: outputs of 0 mean 0 and about 1. Of several members both are averaged, as quantiles are.
     """
 
     name: ClassVar[str] = "gaussian"
@@ -336,6 +474,8 @@ class Gaussian(Objective):
     has_density: ClassVar[bool] = True
     has_log_outputs: ClassVar[bool] = True
     n_outputs: ClassVar[int] = 2
+    smallest_std: ClassVar[float] = 1e-3  # in units of the target's
+    start: ClassVar[float] = math.log(math.e - 1.0)  # an output of 0 means a standard deviation of 1
 
     @property
     def located(self) -> tuple[float, ...]:
@@ -344,13 +484,13 @@ class Gaussian(Objective):
 
     def predictions(self, outputs: Tensor) -> Tensor:
         """Return means and standard deviations."""
-        spread = functional.softplus(outputs[..., 1] + START_OF_SPREAD) + SMALLEST_SPREAD
+        spread = functional.softplus(outputs[..., 1] + self.start) + self.smallest_std
         return torch.stack([outputs[..., 0], spread], dim=-1)
 
     def to_onnx(self, graph: OnnxGraph, outputs: str, n_targets: int) -> str:
         """Add means and standard deviations, in turn."""
-        moved = graph.softplus(graph("Add", outputs, np.float64(START_OF_SPREAD)))
-        spread = graph("Add", moved, np.float64(SMALLEST_SPREAD))
+        moved = graph.softplus(graph("Add", outputs, np.float64(self.start)))
+        spread = graph("Add", moved, np.float64(self.smallest_std))
         return graph("Where", np.arange(2 * n_targets) % 2 == 0, outputs, spread)
 
     def row_scores(self, predictions: Tensor, target: Tensor) -> Tensor:

@@ -21,10 +21,9 @@ from knotwork._checks import argument_error, check_choice, check_installed
 from knotwork.nn import Backbone
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import matrix_precision, plan_stacks, resolve_device, train, training_costs
+from knotwork.training._execution import run_in_threads
 from knotwork.training._members import Member, TrainingTable, complete
-from knotwork.training._progress import EpochReport, Reporter, Reporters
-from knotwork.training._results import Trained
-from knotwork.training._threads import run_in_threads
+from knotwork.training._results import EpochReport, Reporter, Reporters, Trained
 
 __all__ = [
     "MAX_RETRIES",

@@ -17,7 +17,7 @@ from sklearn.model_selection import cross_validate
 import knotwork as kw
 from knotwork._loops import usable_cores
 from knotwork.encoders._base import count_threads
-from knotwork.training import _threads as threads
+from knotwork.training import _execution as threads
 from knotwork.training._engine import train
 from knotwork.training._stack import MEMBERS_PER_PART
 from tests.training.cases import make_member, make_mixed, make_table
