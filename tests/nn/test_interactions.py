@@ -8,23 +8,25 @@ from torch import nn
 import knotwork as kw
 from knotwork.errors import ArgumentError, ArgumentTypeError
 from knotwork.nn import InteractionConfig, PairEmbedding, SplineEncoding, TensorSplineEncoding, initialise
-from knotwork.nn._interactions import N_POINTS, PAIR_STREAM, spread_values
-from knotwork.nn._linear import make_draw
+from knotwork.nn._interactions import WAVE_RULE, spread_values
+from knotwork.nn._linear import Stream, make_draw
 
 FAMILIES = ("bspline", "ispline", "mspline")
 
 
 def test_each_member_starts_from_its_own_waves():
-    encoded = SplineEncoding(2, size=15)(torch.linspace(0.0, 1.0, N_POINTS)[:, None].expand(-1, 2))[None].detach()
+    encoded = SplineEncoding(2, size=15)(torch.linspace(0.0, 1.0, WAVE_RULE.n_points)[:, None].expand(-1, 2))[
+        None
+    ].detach()
     fastest = [0.0, 1.0, 16.0]
     layer = PairEmbedding([(0, 1)], size=15, rank=1, width=8, n_members=3)
     before = layer.weight.detach().clone()
     seeds = torch.tensor([3, 3, 3])
-    layer.start_from(encoded, make_draw(seeds, PAIR_STREAM), fastest=fastest)
+    layer.start_from(encoded, make_draw(seeds, Stream.PAIRS), fastest=fastest)
     torch.testing.assert_close(layer.weight[0], before[0])
     for member in (1, 2):
         alone = PairEmbedding([(0, 1)], size=15, rank=1, width=8)
-        alone.start_from(encoded, make_draw(seeds[:1], PAIR_STREAM), fastest=fastest[member : member + 1])
+        alone.start_from(encoded, make_draw(seeds[:1], Stream.PAIRS), fastest=fastest[member : member + 1])
         torch.testing.assert_close(layer.weight[member], alone.weight[0])
     curves = encoded[0, :, 0] @ layer.weight[:, 0] + layer.bias[:, 0][:, None]
     roughness = curves.diff(n=2, dim=1).square().mean(dim=(1, 2)) / curves.square().mean(dim=(1, 2))
@@ -94,7 +96,7 @@ def test_initial_weights_do_not_depend_on_padding():
         initialise(layer, torch.tensor([3, 3]))
     torch.testing.assert_close(layers[0].weight, layers[1].weight[:, :, :5])
     for layer in layers:
-        layer.start_from(nn.functional.pad(encoded, (0, layer.size - 5)), make_draw(torch.tensor([3, 4]), PAIR_STREAM))
+        layer.start_from(nn.functional.pad(encoded, (0, layer.size - 5)), make_draw(torch.tensor([3, 4]), Stream.PAIRS))
     torch.testing.assert_close(layers[0].weight, layers[1].weight[:, :, :5])
     torch.testing.assert_close(layers[0].bias, layers[1].bias)
     assert not layers[1].weight[:, :, 5:].any()
@@ -117,11 +119,11 @@ def test_outputs_are_from_smooth_to_rough_at_first(family):
 def test_values_are_spread_over_the_knots():
     breaks = torch.tensor([[[0.0, 0.1, 0.2, 1.0], [0.0, 0.5, 1.0, 1.0], [0.0, 1.0, 1.0, 1.0]]])
     values = spread_values(breaks, torch.tensor([[2, 1, 0]], dtype=torch.int32))[0]
-    assert values.shape == (N_POINTS, 3)
+    assert values.shape == (WAVE_RULE.n_points, 3)
     torch.testing.assert_close(values[[0, -1]], torch.tensor([[0.0] * 3, [1.0] * 3]))
     shares = [(values[:, 0] < end).float().mean().item() for end in (0.1, 0.2)]
     assert shares == pytest.approx([1 / 3, 2 / 3], abs=0.03)
-    torch.testing.assert_close(values[:, 1:], torch.linspace(0.0, 1.0, N_POINTS)[:, None].expand(-1, 2))
+    torch.testing.assert_close(values[:, 1:], torch.linspace(0.0, 1.0, WAVE_RULE.n_points)[:, None].expand(-1, 2))
 
 
 def test_with_b_splines_it_is_a_tensor_product_spline_of_low_rank():

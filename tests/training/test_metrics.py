@@ -244,7 +244,7 @@ def test_regression_shows_what_is_not_finite():
 def test_members_taken_in_parts_are_the_same(monkeypatch):
     data = stack("classification", 3)
     whole = evaluate("classification", *data)
-    monkeypatch.setattr(metrics, "_ENTRIES", 1)
+    monkeypatch.setattr(metrics, "LOGITS_AT_ONCE", 1)
     parts = evaluate("classification", *data)
     for name in whole:
         torch.testing.assert_close(parts[name], whole[name], rtol=1e-14, atol=0.0)

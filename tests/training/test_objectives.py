@@ -17,7 +17,7 @@ from knotwork.errors import ArgumentError, ArgumentTypeError, ColumnError
 from knotwork.training import OBJECTIVES, Objective, TrainingConfig, train
 from knotwork.training._members import TrainingTable, all_predictions, output_units, target_units
 from knotwork.training._objectives import (
-    USUAL,
+    USUAL_OBJECTIVES,
     Custom,
     Focal,
     Gamma,
@@ -38,7 +38,7 @@ GUESS = RNG.gamma(3.0, 0.7, size=(50, 1))
 LEVELS = (0.05, 0.2, 0.5, 0.8, 0.95)
 
 REFERENCES = {
-    "squared": (USUAL["regression"], lambda y, p: metrics.root_mean_squared_error(y, p[:, 0])),
+    "squared": (USUAL_OBJECTIVES["regression"], lambda y, p: metrics.root_mean_squared_error(y, p[:, 0])),
     "absolute": (OBJECTIVES["absolute"](), lambda y, p: metrics.mean_absolute_error(y, p[:, 0])),
     "quantile": (Quantile(0.8), lambda y, p: metrics.mean_pinball_loss(y, p[:, 0], alpha=0.8)),
     "poisson": (Poisson(), lambda y, p: metrics.mean_poisson_deviance(y, p[:, 0])),
@@ -88,7 +88,7 @@ def test_predictions_of_a_log_link_are_positive_and_finite():
 
 def test_focal_loss_with_gamma_0_is_the_cross_entropy():
     logits, codes = torch.tensor(RNG.normal(size=(1, 20, 3))), torch.tensor(RNG.integers(3, size=(1, 20)))
-    plain = USUAL["classification"].losses(logits, codes)
+    plain = USUAL_OBJECTIVES["classification"].losses(logits, codes)
     torch.testing.assert_close(Focal(0.0).losses(logits, codes), plain)
     expected = (1 - torch.exp(-plain)) ** 2 * plain
     torch.testing.assert_close(Focal(2.0).losses(logits, codes), expected)
@@ -98,7 +98,7 @@ def test_focal_loss_with_gamma_0_is_the_cross_entropy():
 def test_units_of_targets():
     target = torch.tensor([[1.0, 2.0, 6.0, 99.0], [4.0, 4.0, 4.0, 4.0]], dtype=torch.float64)
     counts = torch.tensor([3, 4])
-    shift, scale = target_units(USUAL["regression"], target, counts)
+    shift, scale = target_units(USUAL_OBJECTIVES["regression"], target, counts)
     np.testing.assert_allclose(shift, [3.0, 4.0])
     np.testing.assert_allclose(
         scale, [np.std([1, 2, 6]), 4e-15]
@@ -114,7 +114,7 @@ def test_units_of_targets():
 def test_each_of_several_targets_has_its_units_and_score():
     one, other = torch.tensor(RNG.normal(size=(2, 1, 30)))
     both = torch.stack([one, 100.0 * other], dim=-1)
-    counts, squared = torch.tensor([30]), USUAL["regression"]
+    counts, squared = torch.tensor([30]), USUAL_OBJECTIVES["regression"]
     shift, scale = target_units(squared, both, counts)
     np.testing.assert_allclose(scale[0], [one.std(correction=0), 100 * other.std(correction=0)])
     columns = output_units(Gaussian(), (shift, scale))
@@ -190,7 +190,7 @@ def test_wrong_objectives_are_refused(objective, message):
 
 
 def test_the_usual_objectives():
-    for task, objective in USUAL.items():
+    for task, objective in USUAL_OBJECTIVES.items():
         assert make_objective("auto", task) == make_objective(objective.name, task) == objective
 
 

@@ -136,7 +136,7 @@ def test_a_pace_reaches_the_end_of_its_schedule_in_time(limit, max_epochs):
     pace, now = engine.Pace(max_epochs), 0.0
     while now <= limit and not pace.is_done:
         now += 1.0
-        pace.go_on(limit - now, 1.0)
+        pace.advance(limit - now, 1.0)
     assert pace.is_done
     assert pace.epochs == pytest.approx(max_epochs, abs=0.5)
     assert now == min(max_epochs, np.ceil(limit))
@@ -147,7 +147,7 @@ def test_a_pace_with_enough_time_is_an_epoch_for_each_epoch():
         pace = engine.Pace(7)
         for epoch in range(7):
             assert (pace.epochs, pace.speed) == (epoch, 1.0)
-            pace.go_on(left, 1.0)
+            pace.advance(left, 1.0)
         assert pace.is_done
 
 
@@ -155,7 +155,7 @@ def test_a_pace_follows_epochs_that_become_slower():
     pace, now, done = engine.Pace(100), 0.0, []
     for seconds in (1.0, 1.0, 3.0, 3.0, 3.0, 3.0, 3.0):
         now += seconds
-        pace.go_on(12.0 - now, seconds)
+        pace.advance(12.0 - now, seconds)
         done.append(pace.epochs)
         if pace.is_done:
             break

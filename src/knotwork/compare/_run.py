@@ -216,7 +216,7 @@ def compare_table(
         Called with every sentence on the progress of the comparison.
     progress : callable, optional
         Returns a progress display of one training, a context manager such as
-        `knotwork.training._progress.ProgressBar`.
+        `knotwork.training._results.ProgressBar`.
     started : float, optional
         Start of the time budget, on the clock of ``time.perf_counter``; by default now.
 

@@ -7,9 +7,9 @@ from knotwork._kernels.dense import bends_formula, bump_widths
 from knotwork._kernels.encoding import NORM_EPSILON, StackPart
 from knotwork.basis import FAMILIES, SMOOTH_LIMIT, Functions
 from knotwork.nn import (
-    FARTHEST,
     FLOAT,
-    WAVES,
+    LARGEST_SCALED,
+    WAVE_KINDS,
     Array,
     FeatureEmbedding,
     OnnxGraph,
@@ -62,7 +62,7 @@ def _scaled(graph: OnnxGraph, numbers: str, *, encoding: StackEncoding, member: 
     """Add the values on the scale of each feature."""
     low, scale = as_numpy(encoding.low[member]), as_numpy(encoding.scale[member])
     values = graph("Div", graph("Sub", numbers, low), scale)
-    values = graph("Clip", values, np.float32(-FARTHEST), np.float32(FARTHEST))
+    values = graph("Clip", values, np.float32(-LARGEST_SCALED), np.float32(LARGEST_SCALED))
     if encoding.cyclic is not None and bool(encoding.cyclic[member].any()):
         wrapped = graph("Sub", values, graph("Floor", values))
         values = graph("Where", as_numpy(encoding.cyclic[member]), wrapped, values)
@@ -97,7 +97,7 @@ def _encode(graph: OnnxGraph, values: str, missing: str, *, encoding: StackEncod
         order.extend(features.tolist())
         columns = [graph("Gather", value, features.astype(np.int64), axis=1) for value in (values, missing)]
         x, x_missing = (graph("Unsqueeze", column, graph.ints(2)) for column in columns)
-        if part.kind in WAVES:
+        if part.kind in WAVE_KINDS:
             rows, width = _waves(graph, x, part=part, encoding=encoding, place=(member, features)), part.degree
         elif part.kind in (Functions.RADIAL, Functions.THIN_PLATE):
             x = graph("Clip", x, np.float32(0.0), np.float32(1.0))

@@ -18,7 +18,7 @@ from knotwork._kernels.encoding import Layout
 from knotwork._model_files import ModelFile, check_shape
 from knotwork.basis import TRAITS, Functions, FunctionTraits
 from knotwork.encoders import Embedding
-from knotwork.nn import WAVES, Backbone, InteractionConfig, StackEncoding, StackLayout
+from knotwork.nn import WAVE_KINDS, Backbone, InteractionConfig, StackEncoding, StackLayout
 from knotwork.training import Network, Piece
 
 __all__ = ["MOST_LAYERS", "NetworkShape", "SavedPiece", "check_layers", "network_arrays"]
@@ -249,7 +249,7 @@ def _check_parts(layout: StackLayout, n_knots: npt.NDArray[np.int32], learned: n
         times[members] += np.bincount(features, minlength=len(sizes))
         counts = n_knots[members][:, features].astype(np.int64)
         if (counts + part.smallest > sizes[features]).any() or (
-            part.kind in (Functions.AFFINE, *WAVES) and counts.any()
+            part.kind in (Functions.AFFINE, *WAVE_KINDS) and counts.any()
         ):
             raise argument_error("sizes", "be large enough for all functions", layout.sizes)
         if part.learned and ((counts + 1) * layout.min_spacing >= 1.0).any():

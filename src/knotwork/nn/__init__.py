@@ -19,12 +19,13 @@ from knotwork.nn._encoding import PeriodicEncoding, PiecewiseLinearEncoding, Spl
 from knotwork.nn._flat import MLP, RealMLP, ResNet, TabM, mean_prediction
 from knotwork.nn._ft_transformer import FTTransformer
 from knotwork.nn._graph import FLOAT, Array, OnnxGraph, as_numpy
-from knotwork.nn._interactions import PAIR_STREAM, InteractionConfig, PairEmbedding, TensorSplineEncoding, spread_values
+from knotwork.nn._interactions import InteractionConfig, PairEmbedding, TensorSplineEncoding, spread_values
 from knotwork.nn._linear import (
     Draw,
     FeatureEmbedding,
     Initial,
     Linear,
+    Stream,
     Uniform,
     first_places,
     initialise,
@@ -34,7 +35,7 @@ from knotwork.nn._linear import (
     member_seeds,
 )
 from knotwork.nn._smoothness import bands_of, penalty_gradient
-from knotwork.nn._stack import FARTHEST, WAVES, StackEncoding, StackLayout, kind_of
+from knotwork.nn._stack import LARGEST_SCALED, WAVE_KINDS, StackEncoding, StackLayout, kind_of
 
 __all__ = [
     "BACKBONES",

@@ -66,7 +66,7 @@ class Backbone(ABC):
         With a method ``to_onnx(graph, rows, *, member, logits)`` it can be exported to ONNX: the method adds the nodes
         of a member to a `knotwork.nn.OnnxGraph` and returns the name of the outputs, of shape (n, d_out). `rows` names
         the inputs, of shape (n, d_in), and `logits` says whether the outputs are logits. A network with tokens takes
-        ``blocks`` and ``codes`` instead of `rows`, as in `forward_stack`, each None if there are none.
+        the encoded numbers and the codes instead of `rows`, as in `forward_stack`, each None if there are none.
 
         Parameters
         ----------
@@ -125,7 +125,7 @@ class Backbone(ABC):
 
     @property
     def pads_blocks(self) -> bool:
-        """Whether blocks may be padded with zeros to the size of larger ones, as in stacks of several sizes."""
+        """Whether encodings may be padded with zeros to the size of larger ones, as in stacks of several sizes."""
         return True
 
 
@@ -235,13 +235,13 @@ class FTTransformerConfig(Backbone):
         return int(tokenizer.n_tokens) * super().products(network)
 
     def first_weights(self, network: nn.Module) -> Tensor | None:
-        """Return the weights from blocks to tokens, if a block is one token."""
+        """Return the weights from encoded features to tokens, if a feature is one token."""
         tokenizer: Any = network.tokenizer
         return tokenizer.weight if self.tokens == "feature" else None
 
     @property
     def pads_blocks(self) -> bool:
-        """Whether a block is one token; if each of its values is one, padding would add tokens."""
+        """Whether a feature is one token; if each of its values is one, padding would add tokens."""
         return self.tokens == "feature"
 
 
@@ -346,9 +346,9 @@ def make_backbone(
     kind = BACKBONES[check_choice(backbone, "backbone", BACKBONES)]
     if not issubclass(kind, Backbone):
         raise type_error(f"BACKBONES[{backbone!r}]", "be a class that derives from knotwork.nn.Backbone", kind.__name__)
-    known = [field.name for field in fields(kind)]
+    names = [field.name for field in fields(kind)]
     for name in settings or {}:
-        if name not in known:
-            raise argument_error("settings", f"be among those of {backbone!r}: {listed(known)}", name)
+        if name not in names:
+            raise argument_error("settings", f"be among those of {backbone!r}: {listed(names)}", name)
     preset_settings = asdict(kind.paper()) if check_choice(preset, "preset", ("default", "paper")) == "paper" else {}
     return kind(**{**preset_settings, **(settings or {})})

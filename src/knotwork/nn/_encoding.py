@@ -40,15 +40,15 @@ __all__ = [
     "smoothly_clipped",
 ]
 
-MISSING = ("zeros", "indicator", "learned", "error")
+MISSING_TREATMENTS = ("zeros", "indicator", "learned", "error")
 
 MIN_FIXED_SPACING = 1e-6
 """Smallest distance of fixed knots, as a share of the range: float32 cannot resolve much smaller ones."""
 
-INSPECTED = 8
+MOST_INSPECTED = 8
 """Forward passes of a layer without a range whose values are inspected: on a GPU each inspection waits for it."""
 
-TOLERANCE = 0.25
+RANGE_TOLERANCE = 0.25
 """How far outside [0, 1] values may be without a warning: new rows exceed the range of the training rows a little."""
 
 
@@ -181,7 +181,7 @@ class _Encoding(KnotEncoding):
         self.size = max(self.sizes)
         self.learnable = check_bool(learnable, "learnable")
         spacing = _check_spacing(min_spacing, self.size - layout.smallest + 1)
-        self.missing = check_choice(missing, "missing", MISSING)
+        self.missing = check_choice(missing, "missing", MISSING_TREATMENTS)
         n_knots = [size - layout.smallest for size in self.sizes]
         counts = torch.tensor(n_knots, dtype=torch.int32)
         counts = counts if n_members is None else counts.repeat(n_members, 1)
@@ -353,14 +353,14 @@ class _Encoding(KnotEncoding):
         """Warn once if values are far outside [0, 1], as raw columns are; later forward passes are not inspected."""
         if torch.compiler.is_compiling():  # first: compiled code is guarded by everything that is read before
             return
-        if self._n_inspected >= INSPECTED or is_transformed() or not values.numel():
+        if self._n_inspected >= MOST_INSPECTED or is_transformed() or not values.numel():
             return
         if values.is_cuda and torch.cuda.is_current_stream_capturing():
             return
         self._n_inspected += 1
         low, high = torch.nan_to_num(values.detach(), nan=0.5).aminmax()
-        if float(low) < -TOLERANCE or float(high) > 1.0 + TOLERANCE:
-            self._n_inspected = INSPECTED
+        if float(low) < -RANGE_TOLERANCE or float(high) > 1.0 + RANGE_TOLERANCE:
+            self._n_inspected = MOST_INSPECTED
             warnings.warn(
                 f"{type(self).__name__} has values from {float(low):.4g} to {float(high):.4g}, but without a range it "
                 "takes those outside [0, 1] for the nearer end. Call set_range(low, high) with the range of each "
@@ -383,9 +383,9 @@ class _Encoding(KnotEncoding):
     def _output_type(self, x: Tensor) -> torch.dtype:
         if torch.is_autocast_enabled(x.device.type):
             return torch.get_autocast_dtype(x.device.type)
-        given = self.breaks if self.logits is None else self.logits
-        assert given is not None
-        return given.dtype
+        knots = self.breaks if self.logits is None else self.logits
+        assert knots is not None
+        return knots.dtype
 
     def _check_input(self, x: Tensor) -> None:
         if not isinstance(x, Tensor) or not x.is_floating_point():
@@ -403,15 +403,15 @@ class SplineEncoding(_Encoding):
     """Encode features by splines or radial functions on knots that are learned with the network, or fixed.
 
     Learned knots always stay in order and at least `min_spacing` apart. Values outside [0, 1] are moved to the nearer
-    end; a missing value (NaN) is a block of zeros, or a learned one, and has no gradient. Blocks of M-splines with
-    learned knots are normalised to mean 0 and variance 1, because their height changes with the knots.
+    end; a missing value (NaN) becomes zeros, or a learned vector, and has no gradient. M-splines with learned knots
+    are normalised to mean 0 and variance 1, because their height changes with the knots.
 
     Parameters
     ----------
     n_features : int
         Number of features.
     size : int or sequence of int
-        Columns per feature, or a sequence with one number for each feature; smaller blocks are padded with zeros.
+        Columns per feature, or a sequence with one number for each feature; smaller encodings are padded with zeros.
     family : {"bspline", "mspline", "ispline", "cyclic", "natural", "radial", "thin_plate"}, default="bspline"
         Family of functions, a name of `knotwork.basis.FAMILIES` with placements. The range of cyclic ones is one
         period. Radial functions with learned knots also learn the factors of their widths, `log_widths`.
@@ -490,7 +490,7 @@ class PiecewiseLinearEncoding(_Encoding):
     n_features : int
         Number of features.
     size : int or sequence of int
-        Bins per feature, or a sequence with one number for each feature; smaller blocks are padded with zeros.
+        Bins per feature, or a sequence with one number for each feature; smaller encodings are padded with zeros.
     knots : array-like, optional
         Initial interior edges in [0, 1], as in `SplineEncoding`. By default at equal distances.
     learnable : bool, default=True

@@ -31,7 +31,7 @@ from knotwork.nn._linear import (
 __all__ = ["MLP", "FlatNetwork", "RealMLP", "ResNet", "TabM", "mean_prediction"]
 
 N_MEAN = 5
-"""Rows whose mean becomes a bias."""
+"""Rows whose mean becomes a bias, as in RealMLP."""
 
 SMALLEST_SPREAD = 1e-3
 """Products that vary less over the rows keep their scale."""
@@ -104,8 +104,8 @@ class MLP(FlatNetwork):
         Number of networks that are computed together, each with its own weights; input and output then have a leading
         axis of members.
     blocks : tuple of int, default=(0, 0)
-        Numbers of features and of columns per feature, if the first inputs are blocks of columns: the initial weights
-        of a block then do not depend on its padding.
+        Numbers of features and of columns per feature, if the first inputs are encoded features: the initial weights of
+        a feature then do not depend on its padding.
 
     Examples
     --------
@@ -290,7 +290,7 @@ class Adapters(Initial):
     """Factors of the inputs, different for every prediction.
 
     They start as normal random numbers of variance one. All columns of an encoded feature have the same, so that each
-    prediction starts with its own weights of the features, and the padding of blocks changes nothing.
+    prediction starts with its own weights of the features, and padding changes nothing.
     """
 
     def __init__(self, n_members: int, n_predictions: int, d_in: int, *, blocks: tuple[int, int]) -> None:
@@ -304,8 +304,8 @@ class Adapters(Initial):
         n_features, size = self.blocks
         n_rest = d_in - n_features * size
         values = normal(draw, n_predictions * (n_features + n_rest)).view(n_members, n_predictions, -1)
-        of_blocks = values[..., :n_features].repeat_interleave(size, dim=-1)
-        self.values.copy_(torch.cat([of_blocks, values[..., n_features:]], dim=-1))
+        of_features = values[..., :n_features].repeat_interleave(size, dim=-1)
+        self.values.copy_(torch.cat([of_features, values[..., n_features:]], dim=-1))
 
     def forward(self, rows: Tensor) -> Tensor:
         """Map inputs of shape (n_members, batch, d_in) to (n_members, n_predictions, batch, d_in)."""
@@ -555,7 +555,7 @@ class ResNet(FlatNetwork):
         return out
 
     def rest(self, hidden: Tensor, *, counts: Tensor | None = None, noise: Noise | None = None) -> Tensor:
-        """Map the result of `enter` to outputs, batch normalisation without the padding behind `counts`."""
+        """Map the result of `enter` to outputs, batch normalisation without padding."""
         for stream, block in enumerate(self.blocks):
             hidden = block(hidden, counts, self.dropout if self.training else 0.0, noise, stream)
         out: Tensor = self.head(hidden)

@@ -58,10 +58,10 @@ class LayerNorm(nn.Module):
 
 @final
 class Tokenizer(Initial):
-    """Maps numerical blocks and categories to tokens, after the CLS token.
+    """Maps encoded features and categories to tokens, after the CLS token.
 
-    With ``tokens="feature"`` a linear map per feature turns its block into one token; with ``"coordinate"`` every value
-    of a block is a token: the value times a vector, plus a bias. Every category has a vector.
+    With ``tokens="feature"`` a linear map per feature turns its encoded values into one token; with ``"coordinate"``
+    each of these values is a token: the value times a vector, plus a bias. Every category has a vector.
     """
 
     def __init__(self, n_members: int, sizes: Sequence[int], cardinalities: Sequence[int], d_token: int, tokens: str):
@@ -82,49 +82,49 @@ class Tokenizer(Initial):
         self.n_tokens = 1 + n_numerical + len(cardinalities)
 
     def start(self, draw: Draw) -> None:
-        """Draw the vectors; those of a block do not depend on its padding."""
+        """Draw the vectors; those of a feature do not depend on its padding."""
         for parameter in (self.cls, self.bias):
             parameter.copy_(self.bound * draw(math.prod(parameter.shape[1:])).view_as(parameter))
         self.weight.copy_(self.bound * draw_columns(draw, self.weight.shape))
 
-    def forward(self, blocks: Tensor, codes: Tensor | None, dtype: torch.dtype) -> Tensor:
+    def forward(self, encoded: Tensor, codes: Tensor | None, dtype: torch.dtype) -> Tensor:
         """Return tokens of shape (n_members, batch, n_tokens, d_token)."""
-        self._check(blocks, codes)
+        self._check(encoded, codes)
         weight = self.weight.to(dtype)
-        if self.by_coordinate:  # every value is a block of length one
-            blocks = blocks.flatten(-2)[..., self.places, None]
+        if self.by_coordinate:  # every value is a feature with one column
+            encoded = encoded.flatten(-2)[..., self.places, None]
             weight = weight.flatten(1, 2)[:, self.places, None]
         if self.categories is not None and codes is not None:
             categories = look_up(self.categories.values, codes + self.category_starts).to(dtype)
         else:
-            categories = weight.new_zeros(*blocks.shape[:2], 0, weight.shape[-1])
-        return make_tokens(blocks.to(dtype), weight, categories, self.bias, self.cls)
+            categories = weight.new_zeros(*encoded.shape[:2], 0, weight.shape[-1])
+        return make_tokens(encoded.to(dtype), weight, categories, self.bias, self.cls)
 
-    def to_onnx(self, graph: OnnxGraph, blocks: str | None, codes: str | None, member: int) -> str:
+    def to_onnx(self, graph: OnnxGraph, encoded: str | None, codes: str | None, member: int) -> str:
         """Add the tokens, of shape (n, n_tokens, d_token): zeros in front for the CLS token, then a bias for each."""
         parts: list[str] = []
-        if blocks is not None:
-            parts.append(self._numbers_to_onnx(graph, blocks, member))
+        if encoded is not None:
+            parts.append(self._numbers_to_onnx(graph, encoded, member))
         if codes is not None and self.categories is not None:
             parts.append(graph.look_up(codes, self.categories.values[member], self.category_starts))
         padded = graph("Pad", graph.join(parts, 1), graph.ints(0, 1, 0, 0, 0, 0))
         biases = np.concatenate([as_numpy(self.cls[member])[None], as_numpy(self.bias[member])])
         return graph("Add", padded, biases)
 
-    def _numbers_to_onnx(self, graph: OnnxGraph, blocks: str, member: int) -> str:
+    def _numbers_to_onnx(self, graph: OnnxGraph, encoded: str, member: int) -> str:
         weight = as_numpy(self.weight[member])
         n_features, size, d_token = weight.shape
         if self.by_coordinate:
             places = as_numpy(self.places)
-            values = graph("Gather", graph.reshape(blocks, -1, n_features * size), places, axis=1)
+            values = graph("Gather", graph.reshape(encoded, -1, n_features * size), places, axis=1)
             return graph("Mul", graph("Unsqueeze", values, graph.ints(2)), weight.reshape(-1, d_token)[places])
-        by_feature = graph("MatMul", graph("Transpose", blocks, perm=[1, 0, 2]), weight)
+        by_feature = graph("MatMul", graph("Transpose", encoded, perm=[1, 0, 2]), weight)
         return graph("Transpose", by_feature, perm=[1, 0, 2])
 
-    def _check(self, blocks: Tensor, codes: Tensor | None) -> None:
+    def _check(self, encoded: Tensor, codes: Tensor | None) -> None:
         n_features, size = self.weight.shape[1:3]
-        if blocks.shape[2] != n_features or (n_features and blocks.shape[3] != size):
-            raise argument_error("blocks", f"be of shape (..., {n_features}, {size})", tuple(blocks.shape))
+        if encoded.shape[2] != n_features or (n_features and encoded.shape[3] != size):
+            raise argument_error("blocks", f"be of shape (..., {n_features}, {size})", tuple(encoded.shape))
         n_expected, n_columns = len(self.category_starts), 0 if codes is None else codes.shape[-1]
         if n_columns != n_expected:
             raise argument_error("codes", f"have {n_expected} columns, one for each categorical feature", n_columns)
@@ -194,13 +194,13 @@ class FTTransformer(nn.Module):
     Parameters
     ----------
     sizes : sequence of int
-        Length of each numerical feature's block of values; shorter blocks are padded in the input.
+        Columns of each numerical feature; smaller encodings are padded in the input.
     d_out : int
         Number of outputs.
     cardinalities : sequence of int, default=()
         Number of categories of each categorical feature.
     tokens : {"feature", "coordinate"}, default="feature"
-        Whether a feature, or each value of its block, is a token.
+        Whether a feature, or each of its encoded values, is a token.
     d_token : int, default=192
         Width of a token.
     n_blocks : int, default=3
@@ -276,12 +276,12 @@ class FTTransformer(nn.Module):
         codes = codes if codes is None else flat_rows(codes, self.n_members)
         return self.forward_stack(rows, codes).reshape(*lead, -1)
 
-    def forward_stack(self, blocks: Tensor, codes: Tensor | None, *, noise: Noise | None = None) -> Tensor:
+    def forward_stack(self, encoded: Tensor, codes: Tensor | None, *, noise: Noise | None = None) -> Tensor:
         """Return outputs of shape (n_members, batch, d_out).
 
         Parameters
         ----------
-        blocks : Tensor of shape (n_members, batch, n_features, size)
+        encoded : Tensor of shape (n_members, batch, n_features, size)
             Encoded features.
         codes : Tensor of shape (n_members, batch, n_categorical) or None
             Codes of the categories.
@@ -289,7 +289,7 @@ class FTTransformer(nn.Module):
             Random numbers of dropout; by default torch's generator.
         """
         p = self.dropout if self.training else (0.0, 0.0)
-        x = self.tokenizer(blocks, codes, self.head.weight.dtype)
+        x = self.tokenizer(encoded, codes, self.head.weight.dtype)
         first, *others = [block.attention_norm for block in self.blocks]
         n_after = len(others)
         x, y = first(x, first=not n_after)
@@ -298,10 +298,10 @@ class FTTransformer(nn.Module):
         out: Tensor = self.head(torch.relu(y[:, :, 0]))
         return out
 
-    def to_onnx(self, graph: OnnxGraph, blocks: str | None, codes: str | None, *, member: int, logits: bool) -> str:
+    def to_onnx(self, graph: OnnxGraph, encoded: str | None, codes: str | None, *, member: int, logits: bool) -> str:
         """Add the network of a member to a graph."""
         del logits
-        n_tokens, x = self.tokenizer.n_tokens, self.tokenizer.to_onnx(graph, blocks, codes, member)
+        n_tokens, x = self.tokenizer.n_tokens, self.tokenizer.to_onnx(graph, encoded, codes, member)
         for block in self.blocks:
             x = block.to_onnx(graph, x, member=member, n_tokens=n_tokens, is_last=block is self.blocks[-1])
         cls = self.norm.to_onnx(graph, graph.reshape(x, -1, self.norm.weight.shape[-1]), member)

@@ -13,21 +13,37 @@ from torch import Tensor, nn
 
 from knotwork._checks import argument_error, check_int, check_number, type_error
 from knotwork.nn._encoding import SplineEncoding, scaled_knots_of
-from knotwork.nn._linear import Draw, Initial, draw_columns, flat_rows, initialise, make_draw, member_seeds, normal
+from knotwork.nn._linear import (
+    Draw,
+    Initial,
+    Stream,
+    draw_columns,
+    flat_rows,
+    initialise,
+    make_draw,
+    member_seeds,
+    normal,
+)
 
 __all__ = ["InteractionConfig", "PairEmbedding", "TensorSplineEncoding"]
 
-N_POINTS = 65
-"""Values of a feature at which its functions of pairs are smooth at first."""
 
-SLOWEST, FASTEST, RIDGE = 1.0, 16.0, 1e-3
-"""Standard deviations of the half waves of these functions between the ends of a feature, from the first output to the
-last by default, and the penalty of the weights that fit them, as a share of the mean square of the columns."""
+@dataclass(frozen=True)
+class WaveRule:
+    """How functions of pairs start: as random waves along each feature, fitted by ridge regression.
 
-PAIR_STREAM = 1 << 17
-"""Stream of random numbers before those of the waves; other parameters use higher numbers."""
+    Half waves between the ends of a feature have the standard deviation `slowest` in the first output, a trend, and by
+    default `fastest` in the last. They are fitted at `n_points` values, several for each knot of usual encodings, with
+    the penalty `ridge`, a share of the mean square of the columns, which only makes the system regular.
+    """
 
-AUTO = "auto"
+    slowest: float = 1.0
+    fastest: float = 16.0
+    n_points: int = 65
+    ridge: float = 1e-3
+
+
+WAVE_RULE = WaveRule()
 
 
 @final
@@ -43,7 +59,7 @@ class InteractionConfig:
     rank : int, default=4
         Products of each output; a larger rank fits more irregular surfaces.
     width : int, default=16
-        Outputs of each pair, which enter the network beside the encoded columns.
+        Outputs of each pair, which enter the network along with the encoded columns.
     waves : float, default=16.0
         How rough surfaces are before training: the standard deviation of the half waves along a column in the last
         output, at least 1, which is that of the first. 0 for independent random weights.
@@ -54,16 +70,16 @@ class InteractionConfig:
     InteractionConfig(pairs=(('latitude', 'longitude'),), rank=2, width=16, waves=16.0)
     """
 
-    pairs: Any = AUTO
+    pairs: Any = "auto"
     rank: int = 4
     width: int = 16
-    waves: float = FASTEST
+    waves: float = WAVE_RULE.fastest
 
     def __post_init__(self) -> None:
         check_int(self.rank, "rank", minimum=1)
         check_int(self.width, "width", minimum=1)
-        wanted = f"of at least {SLOWEST:g}, or 0"
-        check_number(self.waves, "waves", wanted, lambda waves: waves == 0 or waves >= SLOWEST)
+        least = WAVE_RULE.slowest
+        check_number(self.waves, "waves", f"of at least {least:g}, or 0", lambda waves: waves == 0 or waves >= least)
         object.__setattr__(self, "pairs", _checked_pairs(self.pairs))
 
     @classmethod
@@ -80,13 +96,13 @@ class InteractionConfig:
 def _checked_pairs(pairs: Any) -> Any:
     """Return a number, ``"auto"``, or a tuple of pairs of different columns."""
     hint = "Write interactions=[('latitude', 'longitude')], a number of pairs such as 3, or 'auto'."
-    wanted = "be 'auto', a number of pairs, or a sequence of pairs of columns"
-    if isinstance(pairs, str) and pairs == AUTO:
+    requirement = "be 'auto', a number of pairs, or a sequence of pairs of columns"
+    if isinstance(pairs, str) and pairs == "auto":
         return pairs
     if isinstance(pairs, Integral) and not isinstance(pairs, bool):
         return check_int(pairs, "interactions", minimum=1, hint=hint)
     if isinstance(pairs, str | bool) or not isinstance(pairs, Sequence):
-        raise type_error("interactions", wanted, pairs, hint)
+        raise type_error("interactions", requirement, pairs, hint)
     out = tuple(tuple(pair) if isinstance(pair, list | tuple) else pair for pair in pairs)
     for pair in out:
         named = isinstance(pair, tuple) and all(isinstance(column, str | Integral) for column in pair)
@@ -107,7 +123,7 @@ class PairEmbedding(Initial):
         Places of the features of each pair; with `n_members` a sequence of such sequences, of equal length, may give
         each member its own pairs.
     size : int
-        Columns of each feature's block; shorter blocks are padded with zeros.
+        Columns of each encoded feature; smaller encodings are padded with zeros.
     rank : int, default=4
         Products of each output.
     width : int, default=16
@@ -118,11 +134,11 @@ class PairEmbedding(Initial):
 
     Notes
     -----
-    Output k of the pair (f, g) is ``sum over r of (a_rk . x_f + c_rk) (b_rk . x_g + d_rk) / sqrt(rank)`` for blocks x
-    of encoded values. With B-splines in the blocks it is a tensor-product spline whose matrix of coefficients has the
-    rank `rank`: 2 m numbers for each product, where all m x m products of the functions would need m^2. A missing
-    value, a block of zeros, leaves a function of the other feature. Weights are random at first; behind an encoding,
-    `start_from` gives each factor the shape of a random wave.
+    Output k of the pair (f, g) is ``sum over r of (a_rk . x_f + c_rk) (b_rk . x_g + d_rk) / sqrt(rank)`` for encoded
+    values x. With B-splines it is a tensor-product spline whose matrix of coefficients has the rank `rank`: 2 m numbers
+    for each product, where all m x m products of the functions would need m^2. A missing value, encoded by zeros,
+    leaves a function of the other feature. Weights are random at first; after an encoding, `start_from` gives each
+    factor the shape of a random wave.
 
     Examples
     --------
@@ -161,17 +177,17 @@ class PairEmbedding(Initial):
         return [list(zip(row[::2], row[1::2], strict=True)) for row in self.features.tolist()]
 
     def start(self, draw: Draw) -> None:
-        """Draw biases and weights, in the order of columns within blocks: they do not depend on padding."""
+        """Draw biases and weights, column by column: they do not depend on padding."""
         self.bias.copy_(draw(math.prod(self.bias.shape[1:])).view_as(self.bias))
         self.weight.copy_(draw_columns(draw, self.weight.shape))
 
     @torch.no_grad()
-    def start_from(self, blocks: Tensor, draw: Draw, *, fastest: Sequence[float] = (FASTEST,)) -> None:
+    def start_from(self, encoded: Tensor, draw: Draw, *, fastest: Sequence[float] = (WAVE_RULE.fastest,)) -> None:
         """Set the initial weights so that each factor is a random wave.
 
         Parameters
         ----------
-        blocks : Tensor of shape (members or 1, n_points, n_features, size)
+        encoded : Tensor of shape (members or 1, n_points, n_features, size)
             Encoded values of each feature, in increasing order.
         draw : Draw
             Source of random numbers.
@@ -189,16 +205,17 @@ class PairEmbedding(Initial):
         # On the CPU: a GPU would load a library for these few small systems.
         w, p = (each.view(n_members, n_factors, 1, n_outputs).double().cpu() for each in waves)
         share = torch.linspace(0.0, 1.0, self.width + 2, dtype=torch.float64, device="cpu")[1:-1]
-        last = torch.tensor([max(each, SLOWEST) for each in fastest], dtype=torch.float64, device="cpu")
-        w = w * (SLOWEST * (last[:, None, None, None] / SLOWEST) ** share).repeat(1, 1, 1, self.rank)
-        t = torch.linspace(0.0, 1.0, blocks.shape[1], dtype=torch.float64, device="cpu")[:, None]
+        slowest = WAVE_RULE.slowest
+        last = torch.tensor([max(each, slowest) for each in fastest], dtype=torch.float64, device="cpu")
+        w = w * (slowest * (last[:, None, None, None] / slowest) ** share).repeat(1, 1, 1, self.rank)
+        t = torch.linspace(0.0, 1.0, encoded.shape[1], dtype=torch.float64, device="cpu")[:, None]
         target = math.sqrt(2.0) * torch.cos(math.pi * (w * t + p))
-        by_feature = blocks.double().cpu().transpose(1, 2).expand(n_members, -1, -1, -1)
+        by_feature = encoded.double().cpu().transpose(1, 2).expand(n_members, -1, -1, -1)
         index = self.features.cpu()[..., None, None].expand(-1, -1, *by_feature.shape[2:])
         design = nn.functional.pad(by_feature.gather(1, index), (0, 1), value=1.0)
         gram = design.transpose(-1, -2) @ design
         mean = gram.diagonal(dim1=-2, dim2=-1).sum(dim=-1) / (design.square().sum(dim=-2) > 0).sum(dim=-1)
-        penalty = RIDGE * mean[..., None, None] * torch.eye(size + 1, dtype=torch.float64, device="cpu")
+        penalty = WAVE_RULE.ridge * mean[..., None, None] * torch.eye(size + 1, dtype=torch.float64, device="cpu")
         fitted = torch.linalg.solve(gram + penalty, design.transpose(-1, -2) @ target)
         started = torch.tensor([each > 0 for each in fastest], device="cpu").expand(n_members).to(self.weight.device)
         fitted = fitted.to(self.weight)
@@ -206,20 +223,20 @@ class PairEmbedding(Initial):
         self.bias.copy_(torch.where(started[:, None, None], fitted[..., -1, :], self.bias))
 
     def forward(self, blocks: Tensor) -> Tensor:
-        """Map blocks of shape (..., n_features, size) to (..., n_pairs, width)."""
+        """Map encoded values of shape (..., n_features, size) to (..., n_pairs, width)."""
         if blocks.dim() < 2 or blocks.shape[-1] != self.size or blocks.shape[-2] < self.n_needed:
-            wanted = f"have the shape (..., n_features, {self.size}) with all features of the pairs"
-            raise argument_error("blocks", wanted, tuple(blocks.shape))
+            requirement = f"have the shape (..., n_features, {self.size}) with all features of the pairs"
+            raise argument_error("blocks", requirement, tuple(blocks.shape))
         rows = flat_rows(blocks, self.n_members, n_last=2)
         return self.forward_stack(rows).reshape(*blocks.shape[:-2], self.n_pairs, self.width)
 
-    def forward_stack(self, blocks: Tensor) -> Tensor:
-        """Map blocks of shape (n_members, batch, n_features, size) to (n_members, batch, n_pairs, width)."""
-        n_members, batch = blocks.shape[:2]
+    def forward_stack(self, encoded: Tensor) -> Tensor:
+        """Map encoded values of shape (n_members, batch, n_features, size) to (n_members, batch, n_pairs, width)."""
+        n_members, batch = encoded.shape[:2]
         weight, bias = self.weight.flatten(0, 1), self.bias.to(self.weight.dtype).flatten(0, 1)
         # A gather works on members with different pairs, and in captured graphs.
         index = self.features[:, None, :, None].expand(-1, batch, -1, self.size)
-        chosen = blocks.to(weight.dtype).gather(2, index).transpose(1, 2).reshape(len(weight), batch, self.size)
+        chosen = encoded.to(weight.dtype).gather(2, index).transpose(1, 2).reshape(len(weight), batch, self.size)
         factors = torch.baddbmm(bias[:, None], chosen, weight)
         first, second = factors.view(n_members, self.n_pairs, 2, batch, self.rank, self.width).unbind(2)
         total: Tensor = (first * second).sum(dim=-2)
@@ -240,11 +257,11 @@ def _places(pairs: Sequence[Any], n_members: int) -> Tensor:
 
 
 def spread_values(breaks: Tensor, n_knots: Tensor) -> Tensor:
-    """Return values from 0 to 1, equally many between any two knots, of shape (n_members, N_POINTS, n_features).
+    """Return values from 0 to 1, equally many between any two knots, of shape (n_members, n_points, n_features).
 
     `breaks`, of shape (n_members, n_features, K + 2), are ``[0, knots, 1]``, padded with ones.
     """
-    places = torch.linspace(0.0, 1.0, N_POINTS, device=breaks.device) * (n_knots[..., None] + 1)
+    places = torch.linspace(0.0, 1.0, WAVE_RULE.n_points, device=breaks.device) * (n_knots[..., None] + 1)
     left = places.long().minimum(n_knots[..., None].long())
     low, high = breaks.gather(-1, left), breaks.gather(-1, left + 1)
     return (low + (places - left) * (high - low)).to(breaks.dtype).transpose(1, 2)
@@ -335,9 +352,9 @@ class TensorSplineEncoding(nn.Module):
         """Draw the weights of smooth functions."""
         members = self.products.n_members
         values = spread_values(*self.encoding.grouped_knots())
-        blocks = self.encoding(values if members else values[0])
-        draw = make_draw(member_seeds(members or 1), PAIR_STREAM)
-        self.products.start_from(blocks if members else blocks[None], draw)
+        encoded = self.encoding(values if members else values[0])
+        draw = make_draw(member_seeds(members or 1), Stream.PAIRS)
+        self.products.start_from(encoded if members else encoded[None], draw)
 
     @classmethod
     def from_encoder(cls, encoder: Any, learnable: bool = False, *, rank: int = 4, width: int = 16) -> Self:
@@ -362,7 +379,7 @@ class TensorSplineEncoding(nn.Module):
 
     @property
     def out_features(self) -> int:
-        """Number of outputs of all pairs together, as the next linear layer needs it behind ``flatten(-2)``."""
+        """Number of outputs of all pairs together, as the next linear layer needs it after ``flatten(-2)``."""
         return self.products.n_pairs * self.products.width
 
     def set_range(self, low: Any, high: Any) -> Self:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from enum import IntEnum
 from itertools import accumulate
 from typing import Any, final
 
@@ -22,6 +23,7 @@ __all__ = [
     "FeatureEmbedding",
     "Initial",
     "Linear",
+    "Stream",
     "Uniform",
     "check_dropout",
     "draw_columns",
@@ -41,8 +43,14 @@ Draw = Callable[[int], Tensor]
 
 _LEFT_EMPTY: ContextVar[bool] = ContextVar("left_empty", default=False)
 
-FIRST_STREAM = 1 << 20
-"""Stream of random numbers before that of the first parameter; dropout uses lower numbers."""
+
+class Stream(IntEnum):
+    """Where the random numbers of a member begin, by what they set; dropout uses lower streams than all of these."""
+
+    PAIRS = 1 << 17  # waves of pairs of features
+    ROWS = 1 << 18  # parameters that start from rows
+    FREQUENCIES = 1 << 19
+    PARAMETERS = 1 << 20
 
 
 class Initial(nn.Module):
@@ -82,8 +90,8 @@ class Linear(Initial):
     n_members, d_in, d_out : int
         Shape of the weight, with a row for each input.
     blocks : tuple of int, optional
-        Numbers of features and of columns per feature, if the first inputs are blocks of columns. Weights are then
-        drawn in the order of the columns within blocks, so that the weights of a block do not depend on its padding.
+        Numbers of features and of columns per feature, if the first inputs are encoded features. Weights are then drawn
+        column by column, so that the weights of a feature do not depend on its padding.
     bias : bool, default=True
         Whether a bias is added.
 
@@ -126,14 +134,14 @@ class Linear(Initial):
 
 @final
 class FeatureEmbedding(Initial):
-    """A separate linear map for each feature, from its block of columns to a few numbers.
+    """A separate linear map for each feature, from its encoded values to a few numbers.
 
     Parameters
     ----------
     n_features : int
         Number of features.
     size : int
-        Columns of each block; shorter blocks are padded with zeros.
+        Columns of each encoded feature; smaller encodings are padded with zeros.
     width : int, default=8
         Outputs of each feature.
     relu : bool, default=False
@@ -172,29 +180,29 @@ class FeatureEmbedding(Initial):
         initialise(self, member_seeds(members))
 
     def set_fan_in(self, sizes: Sequence[Sequence[int]]) -> None:
-        """Set the size of each member's blocks without their padding, which the initial weights depend on."""
+        """Set the sizes of each member's encodings without their padding, which the initial weights depend on."""
         self.fan_in.copy_(torch.tensor(sizes, dtype=torch.float32).reshape(self.fan_in.shape))
 
     def start(self, draw: Draw) -> None:
-        """Draw bias and weights, in the order of columns within blocks: they do not depend on padding."""
+        """Draw bias and weights, column by column: they do not depend on padding."""
         bound = self.fan_in.clamp(min=1.0).rsqrt()[..., None]
         self.bias.copy_(bound * draw(math.prod(self.bias.shape[1:])).view_as(self.bias))
         self.weight.copy_(bound[..., None] * draw_columns(draw, self.weight.shape))
 
     def forward(self, blocks: Tensor) -> Tensor:
-        """Map blocks of shape (..., n_features, size) to (..., n_features, width)."""
+        """Map encoded values of shape (..., n_features, size) to (..., n_features, width)."""
         n_features, size, width = self.weight.shape[1:]
         if blocks.dim() < 2 or blocks.shape[-2:] != (n_features, size):
             raise argument_error("blocks", f"have the shape (..., {n_features}, {size})", tuple(blocks.shape))
         rows = flat_rows(blocks, self.n_members, n_last=2)
         return self.forward_stack(rows).reshape(*blocks.shape[:-1], width)
 
-    def forward_stack(self, blocks: Tensor) -> Tensor:
-        """Map blocks of shape (n_members, batch, n_features, size) to (n_members, batch, n_features, width)."""
+    def forward_stack(self, encoded: Tensor) -> Tensor:
+        """Map encoded values of shape (n_members, batch, n_features, size) to (n_members, batch, n_features, width)."""
         weight = self.weight.flatten(0, 1)
-        by_feature = blocks.to(weight.dtype).transpose(1, 2).reshape(len(weight), -1, weight.shape[1])
+        by_feature = encoded.to(weight.dtype).transpose(1, 2).reshape(len(weight), -1, weight.shape[1])
         out = product(by_feature, weight, self.bias.to(weight.dtype).flatten(0, 1))
-        out = out.view(len(blocks), -1, blocks.shape[1], weight.shape[-1]).transpose(1, 2)
+        out = out.view(len(encoded), -1, encoded.shape[1], weight.shape[-1]).transpose(1, 2)
         return torch.relu(out) if self.relu else out
 
 
@@ -206,7 +214,7 @@ def draw_columns(draw: Draw, shape: Sequence[int]) -> Tensor:
 
 
 def draw_rows(draw: Draw, shape: Sequence[int], blocks: tuple[int, int]) -> Tensor:
-    """Return numbers of shape (n_members, d_in, d_out), whose first rows belong to `blocks`, as in `Linear`."""
+    """Return numbers of shape (n_members, d_in, d_out), whose first rows belong to features, as in `Linear`."""
     n_members, d_in, d_out = shape
     rest = draw((d_in - math.prod(blocks)) * d_out).view(n_members, -1, d_out)
     return torch.cat([draw_columns(draw, (n_members, *blocks, d_out)).flatten(1, 2), rest], dim=1)
@@ -235,7 +243,7 @@ def initialise(module: nn.Module, seeds: Tensor) -> None:
     """
     if seeds.is_meta or _LEFT_EMPTY.get():
         return  # there are no values to set, or they are set later
-    draw = make_draw(seeds, FIRST_STREAM)
+    draw = make_draw(seeds, Stream.PARAMETERS)
     with torch.no_grad():
         for submodule in module.modules():
             if isinstance(submodule, Initial):

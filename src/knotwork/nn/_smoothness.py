@@ -12,8 +12,8 @@ __all__ = ["PENALISED", "bands_of", "difference_penalty", "differences", "penalt
 PENALISED = (Functions.LOCAL, Functions.UNIT_AREA, Functions.NORMALISED, Functions.TAILS)
 """Kinds of functions whose weights have differences: B-, M- and I-splines and PLE."""
 
-SMALLEST = 1e-6
-"""Least support of a function, as a share of the range, as in `knotwork.basis`."""
+SMALLEST_SUPPORT = 1e-6
+"""Smallest support of a function, as a share of the range, as in `knotwork.basis`."""
 
 
 def differences(breaks: Tensor, n_knots: Tensor, *, kind: int, degree: int, order: int) -> Tensor:
@@ -45,7 +45,7 @@ def differences(breaks: Tensor, n_knots: Tensor, *, kind: int, degree: int, orde
         return breaks.new_zeros(*breaks.shape[:-1], 0, order + (kind != Functions.TAILS))
     rows = torch.ones_like(t[..., :n, None])
     if kind in (Functions.UNIT_AREA, Functions.NORMALISED):
-        rows = rows / (t[..., degree + 1 :] - t[..., :n]).clamp(min=SMALLEST)[..., None]
+        rows = rows / (t[..., degree + 1 :] - t[..., :n]).clamp(min=SMALLEST_SUPPORT)[..., None]
     for level in range(1, order + 1):  # the next derivative, whose splines have a degree less
         n -= 1
         spans = t[..., degree + 1 : degree + 1 + n] - t[..., level : level + n]
@@ -65,9 +65,9 @@ def difference_penalty(weights: Tensor, rows: Tensor) -> Tensor:
     Parameters
     ----------
     weights : Tensor of shape (..., size, n_outputs)
-        Weights of each column of a block.
+        Weights of each column of an encoded feature.
     rows : Tensor of shape (..., n_differences, width)
-        Result of `differences`; those beyond the block are zero.
+        Result of `differences`; those beyond its columns are zero.
     """
     width = rows.shape[-1]
     n = max(min(rows.shape[-2], weights.shape[-2] - width + 1), 0)

@@ -24,21 +24,18 @@ from knotwork._kernels.encoding import (
 )
 from knotwork.basis import FAMILIES, FittedAffine, FittedBasis, FittedColumn, FittedPeriodic, Functions, family_name
 from knotwork.nn._encoding import KnotEncoding, periodic_rows, scaled_knots, separated, smoothly_clipped
-from knotwork.nn._linear import make_draw
+from knotwork.nn._linear import Stream, make_draw
 
-__all__ = ["FARTHEST", "WAVES", "FunctionKind", "StackEncoding", "StackLayout", "kind_of"]
+__all__ = ["LARGEST_SCALED", "WAVE_KINDS", "FunctionKind", "StackEncoding", "StackLayout", "kind_of"]
 
-LARGEST = 1e30
+LARGEST_RANGE = 1e30
 """Largest range of a feature in the units of the table, and one over the smallest: limits of float32."""
 
-FARTHEST = 1e15
+LARGEST_SCALED = 1e15
 """Limit of scaled values: networks square values that are only scaled, and float32 must not overflow."""
 
-WAVES = (Functions.PERIODIC, Functions.COSINE)
+WAVE_KINDS = (Functions.PERIODIC, Functions.COSINE)
 """Kinds of functions that have frequencies."""
-
-FREQUENCY_STREAM = 1 << 19
-"""Stream of random numbers before that of the frequencies; other parameters use higher ones, dropout lower ones."""
 
 
 class FunctionKind(NamedTuple):
@@ -85,7 +82,7 @@ class StackLayout:
     @property
     def waves(self) -> tuple[StackPart, ...]:
         """The parts that are cosines and sines."""
-        return tuple(part for part in self.parts if part.kind in WAVES)
+        return tuple(part for part in self.parts if part.kind in WAVE_KINDS)
 
     def take(self, members: Sequence[int]) -> "StackLayout":
         """Return the settings of some members, given by their places, which increase."""
@@ -149,7 +146,7 @@ class StackEncoding(KnotEncoding):
         self.register_buffer("low", low.float())
         self.register_buffer("scale", scale.float())
         self.register_buffer("smooth", smooth)
-        without_range = [part for part in layout.parts if part.kind in (Functions.AFFINE, *WAVES)]
+        without_range = [part for part in layout.parts if part.kind in (Functions.AFFINE, *WAVE_KINDS)]
         cyclic = [part for part in layout.parts if part.is_cyclic]
         self.register_buffer("has_range", ~_marked(without_range, low.shape), persistent=False)
         self.register_buffer("cyclic", _marked(cyclic, low.shape) if cyclic else None, persistent=False)
@@ -214,9 +211,9 @@ class StackEncoding(KnotEncoding):
         """Draw frequencies and phases, those of each member by its random seed: int64, of shape (n_members,)."""
         if self.frequencies is None or self.sigma is None or seeds.is_meta:
             return
-        # Frequencies have streams of their own, and are drawn in the order of frequencies: a member's parameters do not
+        # Frequencies have separate streams, and are drawn in the order of frequencies: a member's parameters do not
         # depend on the other members of the stack.
-        draw, (n_members, n_features, n) = make_draw(seeds, FREQUENCY_STREAM), self.frequencies.shape
+        draw, (n_members, n_features, n) = make_draw(seeds, Stream.FREQUENCIES), self.frequencies.shape
         normal = 2.0**0.5 * torch.erfinv(draw(n * n_features))
         self.frequencies.copy_(self.sigma[..., None] * normal.view(n_members, n, n_features).transpose(1, 2))
         if self.phases is not None:
@@ -232,7 +229,7 @@ class StackEncoding(KnotEncoding):
 
     def scaled(self, x: Tensor) -> Tensor:
         """Return values of shape (n_members, batch, n_features) as they are encoded, on the scale of each feature."""
-        values = self._on_range(x).clamp_(-FARTHEST, FARTHEST)
+        values = self._on_range(x).clamp_(-LARGEST_SCALED, LARGEST_SCALED)
         if self.cyclic is not None:
             values = torch.where(self.cyclic[:, None], into_unit(values), values)
         return values if self.smooth is None else torch.where(self.smooth[:, None], smoothly_clipped(values), values)
@@ -378,5 +375,5 @@ def _range(encoding: FittedColumn, origin: float, unit: float) -> tuple[float, f
         low, high = encoding.basis.domain
         half = (0.5 * high - 0.5 * low) / unit  # halves, because high - low may overflow
     place = (0.5 * low - 0.5 * origin) / unit
-    shrunk = min(LARGEST / max(half, abs(place), 1.0), 2.0)
-    return float(place * shrunk), float(max(half * shrunk, 1.0 / LARGEST))
+    shrunk = min(LARGEST_RANGE / max(half, abs(place), 1.0), 2.0)
+    return float(place * shrunk), float(max(half * shrunk, 1.0 / LARGEST_RANGE))

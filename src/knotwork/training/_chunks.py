@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # tables may have chunks
 __all__ = ["FLAGS", "ChunkLoader", "ChunkWriter", "RowChunks", "RowFormat", "as_streamed"]
 
 CHUNK_BYTES, MOST_CHUNK_ROWS = 240 << 20, 1 << 22
-"""Bytes and rows of a chunk, at most. Two are in memory; pinned memory has sizes of powers of two, here 256 MiB."""
+"""Maximum bytes and rows of a chunk. Two are in memory; pinned memory has sizes of powers of two, here 256 MiB."""
 
 FLAGS = (1, 2)
 """Codes of an indicator of missing values: missing, and present; 0 is the code of unseen categories."""
@@ -90,7 +90,7 @@ class RowChunks:
     Parameters
     ----------
     folder : Path
-        Where the files are.
+        The folder of the files.
     form : RowFormat
         How rows are written.
     counts : tuple of int
@@ -98,11 +98,11 @@ class RowChunks:
     units : ndarray of shape (2, n_numerical)
         Origin and unit of each numerical column.
     indicated : tuple of int
-        Numerical columns with an indicator of missing values behind the codes.
+        Numerical columns with an indicator of missing values after the codes.
     seed : int
         Random seed of the order of the chunks.
     n_held : int, default=0
-        Rows of the table that are not in the chunks: those that validate, which are in memory.
+        Rows of the table that are not in the chunks: validation rows, which are in memory.
     """
 
     folder: Path
@@ -177,7 +177,7 @@ class ChunkWriter:
 
 
 class _Slot(NamedTuple):
-    """Room for a chunk: bytes in host memory, on a GPU its copy there, and what was done with it last."""
+    """Room for a chunk: bytes in host memory, on a GPU its copy there, and an event after its last use."""
 
     host: Tensor
     device: Tensor
@@ -259,7 +259,7 @@ class ChunkLoader:
 def as_streamed(rows: RowChunks, members: "Sequence[Member]") -> "list[Member]":
     """Return members for training on chunks, each of which counts as an epoch.
 
-    A pass over the rows takes as many epochs as there are chunks. Rows of the table lie behind those of the chunk.
+    A pass over the rows takes as many epochs as there are chunks. Rows of the table follow those of the chunk.
     """
     streamed, every = [], np.arange(rows.capacity)
     for member in members:

@@ -8,7 +8,7 @@ import numpy as np
 
 from knotwork._checks import argument_error, check_bool, check_choice, check_int, check_number, listed, type_error
 from knotwork.training._metrics import METRICS, Metric
-from knotwork.training._objectives import USUAL, Objective
+from knotwork.training._objectives import USUAL_OBJECTIVES, Objective
 
 __all__ = ["PRECISIONS", "SCHEDULES", "TrainingConfig"]
 
@@ -107,7 +107,7 @@ class TrainingConfig:
     and PLE are first differences already, so their differences are of one order less and have the same meaning. B-, M-
     and I-splines and PLE are penalised. Scaled values, cosines and sines are not, nor is an FT-Transformer with a token
     for each value; the factors by which TabM multiplies inputs are not included. Columns of learned M-splines are
-    normalised behind their knots, so a strong penalty does not make these curves straight.
+    normalised after they are computed, so a strong penalty does not make these curves straight.
 
     With `reproducible`, a network that is trained alone, with others of any encodings, or after others have stopped,
     has the same weights, scores and predictions on one machine with the same versions, and learned knots that have not
@@ -233,7 +233,7 @@ class TrainingConfig:
 
     def metric_for(self, goal: str | Objective) -> Metric:
         """Return the metric of the validation score for an objective or a task, whose usual objective is meant."""
-        objective = USUAL[goal] if isinstance(goal, str) else goal
+        objective = USUAL_OBJECTIVES[goal] if isinstance(goal, str) else goal
         if self.metric == "auto":
             return objective.metric
         metric = METRICS[REPORTED[objective.task] if self.metric == "reported" else self.metric]

@@ -19,7 +19,7 @@ from knotwork._checks import argument_error
 from knotwork._kernels.dispatch import HAS_TRITON
 from knotwork.basis import Functions
 from knotwork.encoders import Embedding
-from knotwork.nn import WAVES, Backbone, kind_of
+from knotwork.nn import WAVE_KINDS, Backbone, kind_of
 from knotwork.training._chunks import ChunkLoader, as_streamed
 from knotwork.training._config import TrainingConfig
 from knotwork.training._execution import StepThreads, cpu_threads, side_by_side
@@ -34,8 +34,8 @@ DROP_STEPS = {"cpu": 2, "cuda": 50}
 """Members that have stopped are removed from the stack once they have cost as much as their removal does, counted in
 steps of the stack: on a GPU, graphs are captured again; elsewhere, parameters and moments are copied."""
 
-MOST_AT_ONCE, BETWEEN_LOOKS = 8, 5e-5
-"""Stacks of an ensemble that are trained side by side on a GPU, at most, and the seconds between looks at them."""
+MOST_SIDE_BY_SIDE, POLL_SECONDS = 8, 5e-5
+"""Most stacks of an ensemble that are trained side by side on a GPU, and the seconds between checks of them."""
 
 SIDE_BY_SIDE_SHARE = 0.3
 """Share of the free memory that stacks side by side may fill."""
@@ -152,7 +152,7 @@ class _TrainCall:
     def train(self, waiting: list[list[int]]) -> None:
         """Train stacks one by one, or several side by side; after Ctrl-C the rest keep their initial weights."""
         # Stacks side by side would need different chunks at a time.
-        number, most = 0, MOST_AT_ONCE if self.ensemble and self.table.chunks is None else 1
+        number, most = 0, MOST_SIDE_BY_SIDE if self.ensemble and self.table.chunks is None else 1
         while waiting:
             group = self._group(waiting, most)
             rest = [place for stack in waiting[len(group) :] for place in stack]
@@ -203,7 +203,7 @@ class _TrainCall:
                     else:
                         self.training.remove(stack)
                 if not ready:
-                    time.sleep(BETWEEN_LOOKS)
+                    time.sleep(POLL_SECONDS)
         except KeyboardInterrupt:
             self.stopped = True
             self._build(stacks, group, number)  # those that were not built before Ctrl-C
@@ -227,7 +227,7 @@ class _TrainCall:
             self.deadline = now + left * cost / (cost + self.costs[waiting].sum())
 
     def _stop(self, n_epochs: int) -> bool:
-        """Return whether to stop; a stack is trained for one epoch even if the time is up, but in an ensemble."""
+        """Return whether to stop; a stack is trained for one epoch even if the time is up, except in an ensemble."""
         if (n_epochs or (self.ensemble and self.trained)) and time.perf_counter() >= self.deadline:
             self.out_of_time = True
             return True
@@ -261,7 +261,7 @@ class Pace:
         """Whether the schedule is at its end."""
         return self.epochs > self.max_epochs - 0.5
 
-    def go_on(self, left: float, seconds: float) -> None:
+    def advance(self, left: float, seconds: float) -> None:
         """Add an epoch that took `seconds`, and adapt the speed to the remaining time."""
         self.epochs += self.speed
         possible = max(left / max(seconds, 1e-9), 1.0)
@@ -322,7 +322,7 @@ class _RunningStack:
         return network
 
     def _keep_knots(self) -> None:
-        """Keep the current knots of members, if they are wanted and some are learned."""
+        """Keep the current knots of members, if they are requested and some are learned."""
         for part in self.parts:
             if self.run.keep_knots and part.network.encoding.logits is not None:
                 self.snapshots.append((part.members.ids, part.network.encoding.spacings()[0].detach().clone()))
@@ -356,7 +356,7 @@ class _RunningStack:
             self._keep_knots()  # before the report, which may raise KeyboardInterrupt
             before, self.last_epoch = self.last_epoch, time.perf_counter()
             left = run.deadline - self.last_epoch if self.config.is_stepwise else math.inf
-            self.pace.go_on(left, self.last_epoch - before)
+            self.pace.advance(left, self.last_epoch - before)
             self.n_alive = 0 if self.pace.is_done else int(alive.sum())
             self._report()
             if not self.n_alive:
@@ -397,8 +397,9 @@ class _RunningStack:
         metric, seconds = self.config.metric_for(run.table.goal), time.perf_counter() - run.started
         trained = losses[~np.isnan(losses)]
         units = score_units(run.table.goal, self.scale)
-        shown = float(trained.mean()) if len(trained) else math.nan, metric.in_units(scores, units)
-        report = EpochReport(self.number, run.n_stacks, *counts, steps, done, n_training, *shown, metric.name, seconds)
+        loss, scores = float(trained.mean()) if len(trained) else math.nan, metric.in_units(scores, units)
+        progress = (*counts, steps, done, n_training)
+        report = EpochReport(self.number, run.n_stacks, *progress, loss, scores, metric.name, seconds)
         run.stopped |= run.report(report)
 
     def release(self) -> None:
@@ -489,7 +490,7 @@ def _check_reproducible(member: Member, device: torch.device) -> None:
         reason = "on the CPU, or on a GPU with Triton"
     elif not backbone.has_fixed_order:
         reason = f"on the CPU with the backbone {backbone.name!r}"
-    elif kinds & set(WAVES):
+    elif kinds & set(WAVE_KINDS):
         reason = "on the CPU with encodings that learn frequencies"
     elif member.learnable and Functions.PLAIN in kinds:
         reason = "on the CPU with learned knots of a family without compiled code"
@@ -542,8 +543,8 @@ def network_products(table: TrainingTable, size: int | None, embedding: Embeddin
     size = size or 1
     if embedding is None:
         return backbone.products(_meta_network(table, size, backbone))
-    behind: int = backbone.products(_meta_network(table, embedding.columns(size), backbone))
-    return behind + int(table.numbers.shape[1]) * size * embedding.width
+    after: int = backbone.products(_meta_network(table, embedding.columns(size), backbone))
+    return after + int(table.numbers.shape[1]) * size * embedding.width
 
 
 def _free_memory(device: torch.device) -> float:

@@ -37,11 +37,11 @@ TIMED_STEPS = 3
 PAUSE = 60.0
 """Seconds with one thread, the first time, after which all cores are tried again."""
 
-GLANCE = 0.2
-"""Seconds between two looks for Ctrl-C."""
+CHECK_SECONDS = 0.2
+"""Seconds between two checks for Ctrl-C."""
 
 GAIN = 1.2
-"""How many times faster all cores must be: the other cores cost other processes, and energy."""
+"""How many times faster all cores must be: using them slows other processes down, and costs energy."""
 
 CAPTURING = threading.Lock()
 """Held while a graph is captured or freed: threads of other devices do so as well."""
@@ -122,14 +122,14 @@ def run_in_threads(calls: Sequence[Callable[[], Result]], stop: threading.Event,
     """Return the results of functions that run in threads and return soon after `stop` is set.
 
     It is set by an exception of one of them and by Ctrl-C, which are raised after all of them have returned. `settings`
-    are those of the pool of threads; by default each function has one. Ctrl-C is noticed within `GLANCE` seconds: a
+    are those of the pool of threads; by default each function has one. Ctrl-C is noticed within `CHECK_SECONDS`: a
     signal that another thread receives does not end a wait of this one.
     """
     with _stopped_by_ctrl_c(stop), ThreadPoolExecutor(*(settings or (len(calls), "knotwork-device"))) as pool:
         try:
             futures = [pool.submit(call) for call in calls]
             while not all(future.done() for future in futures):
-                done, _ = wait(futures, GLANCE, return_when=FIRST_EXCEPTION)
+                done, _ = wait(futures, CHECK_SECONDS, return_when=FIRST_EXCEPTION)
                 if any(future.exception() is not None for future in done):
                     break
         finally:

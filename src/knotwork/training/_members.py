@@ -18,7 +18,7 @@ from knotwork.knots import TASKS, usual_range
 from knotwork.nn import Backbone, InteractionConfig, kind_of
 from knotwork.training._chunks import RowChunks
 from knotwork.training._config import TrainingConfig
-from knotwork.training._objectives import USUAL, Array, Objective
+from knotwork.training._objectives import USUAL_OBJECTIVES, Array, Objective
 
 __all__ = [
     "DeviceTable", "Member", "TrainingTable", "all_predictions", "by_target", "column_units", "complete", "in_units",
@@ -104,7 +104,7 @@ class TrainingTable:
     @property
     def goal(self) -> Objective:
         """The objective, or that of the task."""
-        return self.objective or USUAL[self.task]
+        return self.objective or USUAL_OBJECTIVES[self.task]
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,10 +267,10 @@ def target_units(objective: Objective, target: Tensor, counts: Tensor) -> tuple[
         flat = target.transpose(1, 2).flatten(0, 1)
         shift, scale = target_units(objective, flat, counts.repeat_interleave(n_targets))
         return shift.view(-1, n_targets), scale.view(-1, n_targets)
-    known = torch.arange(target.shape[1], device=target.device) < counts[:, None]
-    largest = torch.where(known, target.abs(), 0.0).amax(dim=1).clamp(min=1e-300)
-    target = torch.where(known, target / largest[:, None], 0.0)  # so that no square overflows
-    shift, scale = objective.units(target, known)
+    is_row = torch.arange(target.shape[1], device=target.device) < counts[:, None]
+    largest = torch.where(is_row, target.abs(), 0.0).amax(dim=1).clamp(min=1e-300)
+    target = torch.where(is_row, target / largest[:, None], 0.0)  # so that no square overflows
+    shift, scale = objective.units(target, is_row)
     # A spread of rounding errors is a constant target: with a unit as small as that, every network predicts it.
     return shift * largest, torch.where(scale > 1e-15, scale * largest, (1e-15 * largest).clamp(min=1e-300))
 
@@ -300,7 +300,7 @@ class DeviceTable:
     """A `TrainingTable` on a device, with numbers in float32 and in `units` of shape (2, n_numerical).
 
     If its rows are in chunks, `count` is the number of rows of the chunk that is loaded, and the rows of the table come
-    behind room for the largest chunk.
+    after room for the largest chunk.
     """
 
     numbers: Tensor
@@ -321,14 +321,14 @@ class DeviceTable:
         weights = None if table.weights is None else torch.from_numpy(np.array(table.weights))
         room = 0 if table.chunks is None else table.chunks.capacity
 
-        def behind(values: Tensor) -> Tensor:
+        def with_room(values: Tensor) -> Tensor:
             return torch.cat([values.new_zeros(room, *values.shape[1:]), values]) if room else values
 
         return cls(
-            behind(torch.from_numpy(in_units(table.numbers, units)).to(device)),
-            behind(torch.from_numpy(np.array(table.codes, dtype=np.int64)).to(device)),
-            behind(torch.from_numpy(np.array(table.target)).to(device=device, dtype=kind)),
-            None if weights is None else behind(weights.to(device=device, dtype=torch.float32)),
+            with_room(torch.from_numpy(in_units(table.numbers, units)).to(device)),
+            with_room(torch.from_numpy(np.array(table.codes, dtype=np.int64)).to(device)),
+            with_room(torch.from_numpy(np.array(table.target)).to(device=device, dtype=kind)),
+            None if weights is None else with_room(weights.to(device=device, dtype=torch.float32)),
             units,
             torch.zeros((), dtype=torch.int64, device=device) if room else None,
         )

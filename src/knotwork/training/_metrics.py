@@ -21,7 +21,7 @@ from knotwork.knots import TASKS
 
 __all__ = ["METRICS", "Metric", "accuracy", "auc", "brier", "evaluate", "log_loss", "mae", "r2", "rmse", "row_metric"]
 
-_ENTRIES = 2**22
+LOGITS_AT_ONCE = 2**22
 """Classification takes as many members at a time as have about this many logits: this bounds the memory."""
 
 FloatArray = npt.NDArray[np.float64]
@@ -69,7 +69,7 @@ def _classification(formula: Formula) -> MetricFunction:
             raise argument_error("outputs", "have a logit for each of two classes or more", tuple(outputs.shape))
         if targets.is_floating_point() or targets.dtype == torch.bool:
             raise type_error("targets", "hold integer class codes", targets.dtype, "Convert them by targets.long().")
-        step = max(1, _ENTRIES // (outputs.shape[1] * outputs.shape[2]))
+        step = max(1, LOGITS_AT_ONCE // (outputs.shape[1] * outputs.shape[2]))
         parts = []
         for first in range(0, len(outputs), step):
             members = slice(first, first + step)

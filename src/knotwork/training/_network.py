@@ -17,12 +17,12 @@ from knotwork._kernels.fixed_order import fixed_order
 from knotwork.encoders import Embedding
 from knotwork.knots import TASKS
 from knotwork.nn import (
-    PAIR_STREAM,
     Backbone,
     FeatureEmbedding,
     InteractionConfig,
     PairEmbedding,
     StackEncoding,
+    Stream,
     Uniform,
     first_places,
     initialise,
@@ -45,10 +45,7 @@ CATEGORIES = ("embedding", "code", "mixed")
 D_CATEGORY = 8
 """Width of a category's embedding for a backbone with a flat input."""
 
-START_STREAM = 1 << 18
-"""Stream of random numbers before those of parameters that start from rows; other parameters use higher numbers."""
-
-ROWS_AT_ONCE = {"cpu": 1 << 13, "cuda": 1 << 18}
+PREDICTED_ROWS = {"cpu": 1 << 13, "cuda": 1 << 18}
 """Rows of all members together that are predicted at a time; on a CPU by one thread, whose cache they should fit."""
 
 MOST_ONE_HOT = 9
@@ -150,13 +147,13 @@ class Network(nn.Module):
             with torch.no_grad():
                 values = spread_values(self.encoding.spacings()[0], self.encoding.n_knots)
                 encoded, _ = self.encoding.encode_scaled(values, torch.float32)
-            self.pair_embedding.start_from(encoded, make_draw(seeds, PAIR_STREAM), fastest=self.waves)
+            self.pair_embedding.start_from(encoded, make_draw(seeds, Stream.PAIRS), fastest=self.waves)
 
     @torch.no_grad()
     def start_from(self, numbers: Tensor, codes: Tensor, seeds: Tensor) -> None:
         """Set the initial parameters of a backbone with `Backbone.starts_from_rows` by rows, given as in `forward`."""
         encoded, _ = self._encoded(numbers, self.backbone.first.weight.dtype)
-        draw = make_draw(seeds, START_STREAM)
+        draw = make_draw(seeds, Stream.ROWS)
         self.backbone.start_from(self._with_categories(encoded, codes), draw)
 
     def forward(
@@ -402,7 +399,7 @@ def predict_stack(
     was_training = network.training
     network.eval()
     # A power of two, of which the rows that streams predict at a time are a multiple: rounding may depend on it.
-    at_once = 1 << (max(ROWS_AT_ONCE.get(rows.device.type, 1 << 13) // len(rows), 1).bit_length() - 1)
+    at_once = 1 << (max(PREDICTED_ROWS.get(rows.device.type, 1 << 13) // len(rows), 1).bit_length() - 1)
 
     def outputs(part: Tensor, _: Event) -> Tensor:
         with torch.no_grad():  # holds for one thread only

@@ -25,8 +25,8 @@ from knotwork.nn import OnnxGraph
 from knotwork.training._metrics import METRICS, Metric, row_metric
 
 __all__ = [
-    "OBJECTIVES", "USUAL", "Absolute", "ClassObjective", "Custom", "Focal", "Gamma", "Gaussian", "Huber", "LogLoss",
-    "Objective", "Poisson", "Quantile", "Squared", "Tweedie", "make_objective",
+    "OBJECTIVES", "USUAL_OBJECTIVES", "Absolute", "ClassObjective", "Custom", "Focal", "Gamma", "Gaussian", "Huber",
+    "LogLoss", "Objective", "Poisson", "Quantile", "Squared", "Tweedie", "make_objective",
 ]  # fmt: skip
 
 Array = npt.NDArray[np.float64]
@@ -396,9 +396,9 @@ class Deviance(Objective):
         """Raise an error for values below 0, or at 0 where the distribution has none."""
         wrong = int((target < 0.0).sum()) if self.power < 2.0 else int((target <= 0.0).sum())
         if wrong:
-            wanted = "not be negative" if self.power < 2.0 else "be larger than 0"
+            limit = "not be negative" if self.power < 2.0 else "be larger than 0"
             raise ColumnError(
-                f"y must {wanted} for objective={self.name!r}, but {wrong} of its {target.size} values are not valid. "
+                f"y must {limit} for objective={self.name!r}, but {wrong} of its {target.size} values are not valid. "
                 "Drop these rows, or choose another objective, such as 'squared' or, for zeros and positive numbers, "
                 "'tweedie' with a power between 1 and 2."
             )
@@ -666,7 +666,7 @@ OBJECTIVES: dict[str, type[Objective]] = {
 }
 """The objectives by name; an added one can be named in estimators."""
 
-USUAL: dict[str, Objective] = {"regression": Squared(), "classification": LogLoss()}
+USUAL_OBJECTIVES: dict[str, Objective] = {"regression": Squared(), "classification": LogLoss()}
 """The objectives by default."""
 
 
@@ -676,8 +676,8 @@ def make_objective(objective: Any, task: str) -> Objective:
     Parameters
     ----------
     objective : str, Objective or callable
-        ``"auto"``, which is the one of `USUAL`, a name in `OBJECTIVES`, an objective, which is returned, or a function
-        of outputs and targets.
+        ``"auto"``, which is the one of `USUAL_OBJECTIVES`, a name in `OBJECTIVES`, an objective, which is returned, or
+        a function of outputs and targets.
     task : {"regression", "classification"}
         The task.
 
@@ -688,7 +688,7 @@ def make_objective(objective: Any, task: str) -> Objective:
     """
     names = [name for name, kind in OBJECTIVES.items() if kind().task == task]
     if isinstance(objective, str) and objective == "auto":
-        made = USUAL[task]
+        made = USUAL_OBJECTIVES[task]
     elif isinstance(objective, Objective):
         made = objective
     elif callable(objective):

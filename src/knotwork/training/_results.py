@@ -32,15 +32,10 @@ __all__ = [
 ]  # fmt: skip
 
 FloatArray = npt.NDArray[np.float64]
-LARGEST = np.finfo(np.float64).max
-"""Predictions are clipped here: those of targets near it would overflow."""
 
 
 LOGGER = logging.getLogger("knotwork")
 """The log of fits: a line for each epoch at the level DEBUG, and for each fit at INFO."""
-
-EVERY_REPORT = 1e9
-"""Seconds of reports from which the time left is estimated: stacks of different speeds would make it jump."""
 
 
 class StopTraining(Exception):  # noqa: N818 - it is no error
@@ -97,11 +92,11 @@ Reporter = Callable[[EpochReport], Any]
 def log_epoch(report: EpochReport) -> None:
     """Write a line to the log."""
     if LOGGER.isEnabledFor(logging.DEBUG):
-        known = report.scores[~np.isnan(report.scores)]
-        scores = " to ".join(f"{end:.5g}" for end in sorted({known.min(), known.max()})) if len(known) else "unknown"
+        scores = report.scores[~np.isnan(report.scores)]
+        ends = " to ".join(f"{end:.5g}" for end in sorted({scores.min(), scores.max()})) if len(scores) else "unknown"
         LOGGER.debug(
-            "epoch %d of %d, stack %d of %d: loss %.5g, %s %s, %d of %d networks go on, %.1f s",
-            *(report.epoch, report.max_epochs, report.stack + 1, report.n_stacks, report.loss, report.metric, scores),
+            "epoch %d of %d, stack %d of %d: loss %.5g, %s %s, %d of %d networks continue, %.1f s",
+            *(report.epoch, report.max_epochs, report.stack + 1, report.n_stacks, report.loss, report.metric, ends),
             *(report.n_alive, report.n_members, report.seconds),
         )
 
@@ -171,7 +166,7 @@ class ProgressBar:
             TimeRemainingColumn(),
             console=console,
             transient=console.is_terminal,  # a file gets the last line
-            speed_estimate_period=EVERY_REPORT,
+            speed_estimate_period=1e9,  # of all reports: stacks of different speeds would make the time left jump
         )
         self._steps, self._done = 0, 0.0
 
@@ -459,7 +454,7 @@ class Trained:
                 n_targets = 1 if piece.shift.dim() == 1 else piece.shift.shape[1]
                 shift, scale = output_units(self.objective, (piece.shift, piece.scale))
                 outputs = all_predictions(self.objective, outputs, n_targets) * scale[:, None] + shift[:, None]
-                outputs = outputs.clamp(-LARGEST, LARGEST)
+                outputs = outputs.clamp(torch.finfo(outputs.dtype).min, torch.finfo(outputs.dtype).max)  # not infinite
             for place, member_rows, values in zip(piece.places, piece_rows, outputs.cpu().numpy(), strict=True):
                 predictions[place] = values[: len(member_rows)]
         return predictions

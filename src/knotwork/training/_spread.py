@@ -43,7 +43,7 @@ CPU = torch.device("cpu")
 MAX_RETRIES = 3
 """Number of times that Ray restarts a task whose worker has died."""
 
-PATIENCE = 5.0
+CLUSTER_TIMEOUT = 5.0
 """Seconds in which a cluster must answer; Ray itself would wait for minutes."""
 
 
@@ -216,8 +216,8 @@ def _train_on_cluster(
     settings["device"] = "cuda" if gpus else "cpu"
     tasks = []
     for group in groups:
-        known = None if start is None else start.take(group).to(CPU)
-        tasks.append(task.remote(stored, [members[place] for place in group], kind, known, settings))
+        resumed = None if start is None else start.take(group).to(CPU)
+        tasks.append(task.remote(stored, [members[place] for place in group], kind, resumed, settings))
     return Trained.joined([part.to(here) for part in _results(ray, tasks)], groups)
 
 
@@ -275,7 +275,7 @@ def _check_reachable(address: str | None) -> None:
     if not colon or not port.isdigit():
         return  # a keyword such as "auto": Ray checks it
     try:
-        socket.create_connection((host, int(port)), timeout=PATIENCE).close()
+        socket.create_connection((host, int(port)), timeout=CLUSTER_TIMEOUT).close()
     except (OSError, OverflowError) as error:
         raise _unreachable(address, error) from error
 

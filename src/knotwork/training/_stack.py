@@ -51,15 +51,15 @@ __all__ = [
 ]  # fmt: skip
 
 MEMBERS_PER_PART, VALUES_PER_PART = 3, 3 << 19
-"""Members that a thread trains together on a CPU, at most, and the activations of a step beyond which they are fewer:
-a call for several small members saves time, large ones use more cores."""
+"""Most members that a thread trains together on a CPU, and the activations of a step above which they are fewer: a call
+for several small members saves time, large ones use more cores."""
 
 TensorTuple = TypeVar("TensorTuple", bound=tuple[Tensor, ...])
 
 N_START_ROWS = 256
 """Training rows that the initial parameters of some backbones depend on."""
 
-THRESHOLD, SMALLEST_CHANGE = 1e-4, 1e-8
+PLATEAU_THRESHOLD, SMALLEST_REDUCTION = 1e-4, 1e-8
 """Relative improvement of a score that counts as better for the learning rate, and the reduction of the rate below
 which none is made: those of torch's ReduceLROnPlateau."""
 
@@ -115,21 +115,21 @@ class StackJob:
 
     @torch.no_grad()
     def units(
-        self, rows: Tensor, counts: Tensor, lengths: Sequence[int], known: tuple[Tensor, Tensor] | None = None
+        self, rows: Tensor, counts: Tensor, lengths: Sequence[int], resumed: tuple[Tensor, Tensor] | None = None
     ) -> Units:
         """Return the units of members, given their training rows of shape (n_members, n).
 
-        `counts` are the rows that are not padding, `lengths` their numbers on the host, `known` shift and scale of
+        `counts` are the rows that are not padding, `lengths` their numbers on the host, `resumed` shift and scale of
         networks that were trained before. Those of a reproducible member are computed from its rows alone.
         """
         if self.config.reproducible and len(rows) > 1:
             alone = []
             for place, length in enumerate(lengths):
                 one = slice(place, place + 1)
-                ends = None if known is None else (known[0][one], known[1][one])
+                ends = None if resumed is None else (resumed[0][one], resumed[1][one])
                 alone.append(self.units(rows[one, :length], counts[one], [length], ends))
             return Units(*map(torch.cat, zip(*alone, strict=True)))
-        shift, scale = known or target_units(self.table.goal, self.data.target[rows], counts)
+        shift, scale = resumed or target_units(self.table.goal, self.data.target[rows], counts)
         weight = torch.ones(len(rows), device=self.device)
         if self.data.weights is not None:
             total = torch.where(_valid(counts, rows.shape[1]), self.data.weights[rows].double(), 0.0).sum(dim=1)
@@ -261,7 +261,7 @@ class Schedule(NamedTuple):
 
     @classmethod
     def from_rates(cls, rates: Tensor, last: Tensor | None = None) -> Self:
-        """Start with the given learning rates, for at most the given numbers of epochs, if any."""
+        """Start with some learning rates, for at most `last` epochs, if limited."""
         worst = torch.full_like(rates, math.inf, dtype=torch.float64)
         zeros = torch.zeros_like(rates, dtype=torch.int64)
         no = torch.zeros_like(rates, dtype=torch.bool)
@@ -269,7 +269,7 @@ class Schedule(NamedTuple):
         return cls(rates.clone(), zeros.clone(), worst, zeros - 1, worst.clone(), zeros.clone(), ~no, no, last)
 
     def start_from(self, scores: Tensor) -> None:
-        """Count only scores that are better than the given ones."""
+        """Count only scores that are better than these."""
         scores = torch.where(scores.isnan(), math.inf, scores)
         self.best.copy_(scores)
         self.plateau_best.copy_(scores)
@@ -289,13 +289,13 @@ class Schedule(NamedTuple):
 
     def _reduce(self, scores: Tensor, config: TrainingConfig) -> None:
         """Reduce the rate of members whose score has not improved for too long."""
-        enough = self.plateau_best - THRESHOLD * self.plateau_best.abs()
+        enough = self.plateau_best - PLATEAU_THRESHOLD * self.plateau_best.abs()
         better = torch.where(self.plateau_best.isinf(), scores < self.plateau_best, scores < enough)
         self.plateau_best.copy_(torch.where(better, scores, self.plateau_best))
         bad = torch.where(better, 0, self.plateau_bad + 1)
         late = bad > config.plateau_patience
         reduced = self.rate * config.plateau_factor
-        self.rate.copy_(torch.where(late & (self.rate - reduced > SMALLEST_CHANGE), reduced, self.rate))
+        self.rate.copy_(torch.where(late & (self.rate - reduced > SMALLEST_REDUCTION), reduced, self.rate))
         self.plateau_bad.copy_(torch.where(late, 0, bad))
 
     def rates(self, config: TrainingConfig, groups: Sequence[RateGroup], epochs: Tensor) -> Tensor:
@@ -492,10 +492,10 @@ class TrainingStack:
         active = self.schedule.alive & (counts > 0)
         noise = Noise(members.seeds, members.steps_done)
         outputs, penalty = self.network(data.numbers[rows], data.codes[rows], counts=counts, noise=noise)
-        known = (offsets < counts[:, None]).to(outputs.dtype)
+        row_weights = (offsets < counts[:, None]).to(outputs.dtype)
         if data.weights is not None:
-            known = known * data.weights[rows] * self.units.weight[:, None]
-        by_row = job.losses(outputs, rows, self.units) * known
+            row_weights = row_weights * data.weights[rows] * self.units.weight[:, None]
+        by_row = job.losses(outputs, rows, self.units) * row_weights
         losses = by_row.sum(dim=1) / counts.clamp(min=1)
         grads = self._gradients(losses, penalty)
         with torch.no_grad():
@@ -517,10 +517,10 @@ class TrainingStack:
         if self.bands is not None and penalised is not None:
             summands.append(penalised)
             weights.append(penalty_gradient(penalised.detach(), self.bands))
-        given: list[Tensor] | None = weights
-        if self.job.device.type == "cpu":  # of numbers: torch loads sympy to compare the shapes of given weights
-            summands, given = [(each * weight).sum() for each, weight in zip(summands, weights, strict=True)], None
-        return torch.autograd.grad(summands, self.parameters, given, allow_unused=True)
+        factors: list[Tensor] | None = weights
+        if self.job.device.type == "cpu":  # of numbers: torch loads sympy to compare the shapes of factors
+            summands, factors = [(each * weight).sum() for each, weight in zip(summands, weights, strict=True)], None
+        return torch.autograd.grad(summands, self.parameters, factors, allow_unused=True)
 
     def _step_rates(self) -> Tensor:
         """Return the learning rates of the next step, of shape (n_groups, n_members)."""
