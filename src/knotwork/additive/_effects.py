@@ -174,8 +174,11 @@ def _mark_knots(model: "AdditiveModel", axes: Any, shown: Sequence[AdditiveEffec
 
 
 def _draw(axis: Any, effect: AdditiveEffect, outputs: list[str]) -> None:
-    axis.set_title(" x ".join(map(str, effect.name)) if isinstance(effect.name, tuple) else str(effect.name),
-                   fontsize=10, parse_math=False)  # fmt: skip
+    axis.set_title(
+        " x ".join(map(str, effect.name)) if isinstance(effect.name, tuple) else str(effect.name),
+        fontsize=10,
+        parse_math=False,
+    )
     if effect.values.ndim == 2:
         _draw_map(axis, effect)
         return

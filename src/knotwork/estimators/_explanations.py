@@ -135,8 +135,9 @@ def _places(model: FittedModel, columns: Sequence[Any] | None) -> list[int]:
     for name in columns:
         if name not in names or names.index(name) not in seen:
             known = [names[place] for place in seen]
-            raise argument_error("columns", f"name columns that the model uses, {listed(known)}", name,
-                                 suggestion(name, known))  # fmt: skip
+            raise argument_error(
+                "columns", f"name columns that the model uses, {listed(known)}", name, suggestion(name, known)
+            )
     return [names.index(name) for name in columns]
 
 

@@ -98,8 +98,12 @@ class Kind:
 
 COSINE = (("schedule", "cosine"), ("learning_rate", 2e-3), ("weight_decay", 0.02))
 STEADY = (
-    ("schedule", "constant"), ("learning_rate", 1e-3), ("weight_decay", 3e-4), ("patience", 16), ("precision", "bf16"),
-)  # fmt: skip
+    ("schedule", "constant"),
+    ("learning_rate", 1e-3),
+    ("weight_decay", 3e-4),
+    ("patience", 16),
+    ("precision", "bf16"),
+)
 FOUR_CYCLES = (("label_smoothing", 0.0),)
 """Training of the kinds: half a cosine; a constant rate, stopped early; and that of RealMLP, in four cycles, without
 label smoothing, which improves accuracies and spoils probabilities. Chosen with the kinds, see `ON_CPU`."""

@@ -237,9 +237,14 @@ class FitSettings:
         # The smoothness of a date is that of all its numbers.
         training = self.training and self.training.for_columns(columns.numerical_names, spread=columns.spread)
         plan = plan_choice(
-            encoding, self.search, make_backbone("mlp" if self.backbone == "auto" else self.backbone),
-            names=columns.numerical_names, objective=data.goal, training=training, n_members=self.n_members or 1,
-        )  # fmt: skip
+            encoding,
+            self.search,
+            make_backbone("mlp" if self.backbone == "auto" else self.backbone),
+            names=columns.numerical_names,
+            objective=data.goal,
+            training=training,
+            n_members=self.n_members or 1,
+        )
         return replace(plan, n_folds=n_folds or plan.n_folds).with_interactions(interactions)
 
     def _interactions_of(self, columns: Columns) -> InteractionConfig | None:
@@ -385,9 +390,15 @@ def _choice(spec: Any, task: str, backbone: str) -> Encoding:
 
 
 def plan_choice(
-    encoding: Any, search: str | None, backbone: Backbone, *,
-    names: list[Any], objective: Objective, training: TrainingConfig | None, n_members: int,
-) -> FitPlan:  # fmt: skip
+    encoding: Any,
+    search: str | None,
+    backbone: Backbone,
+    *,
+    names: list[Any],
+    objective: Objective,
+    training: TrainingConfig | None,
+    n_members: int,
+) -> FitPlan:
     """Return the plan of a user who says what is trained; parameters as in `TabularRegressor`.
 
     `names` are those of the numerical columns, or their places in the table. If the encoding of each column is chosen
@@ -643,7 +654,9 @@ def check_source(X: Any, y: Any, device: Any) -> None:
             raise argument_error("device", "be on this machine if X is read in batches", device, hint)
     elif isinstance(y, str) and not isinstance(X, str | PathLike):  # reading the table explains that one
         frame = as_frame(X)
-        hint = f"Pass X.drop(columns={y!r}) and X[{y!r}]." if frame is not None else (
-            "X is no table that is read in batches: open files by pyarrow.dataset.dataset([...])."
-        )  # fmt: skip
+        hint = (
+            f"Pass X.drop(columns={y!r}) and X[{y!r}]."
+            if frame is not None
+            else ("X is no table that is read in batches: open files by pyarrow.dataset.dataset([...]).")
+        )
         raise type_error("y", "hold the values of the target if X is a table in memory", y, hint)
