@@ -341,13 +341,41 @@ def test_all_lists_what_exists():
     assert [f"{module.__name__}.{name}" for module, name in listed if not hasattr(module, name)] == []
 
 
-def test_no_two_classes_share_a_name():
+def shared_names(names_of):
+    """Return the names that several modules define, each with its modules."""
     places = {}
     for path in FILES:
-        for node in ast.walk(tree_of(path)):
-            if isinstance(node, ast.ClassDef):
-                places.setdefault(node.name, []).append(module_of(path).removeprefix("knotwork."))
-    assert {name: modules for name, modules in places.items() if len(modules) > 1} == {}
+        for name in names_of(path):
+            places.setdefault(name, []).append(module_of(path).removeprefix("knotwork."))
+    return {name: modules for name, modules in places.items() if len(modules) > 1}
+
+
+def test_no_two_classes_share_a_name():
+    def classes(path):
+        return [node.name for node in ast.walk(tree_of(path)) if isinstance(node, ast.ClassDef)]
+
+    assert shared_names(classes) == {}
+
+
+def constants_of(path):
+    """Return the constants of a module; those of Triton kernels, such as tiles, are none."""
+    statements = [node for node in tree_of(path).body if isinstance(node, ast.Assign | ast.AnnAssign)]
+    for statement in [] if path.stem.endswith("_triton") else statements:
+        for target in statement.targets if isinstance(statement, ast.Assign) else [statement.target]:
+            names = target.elts if isinstance(target, ast.Tuple) else [target]
+            yield from (name.id for name in names if isinstance(name, ast.Name) and name.id.lstrip("_").isupper())
+
+
+def test_no_two_constants_share_a_name():
+    """A decision stands in one place, and the names of different decisions say what they decide."""
+    assert shared_names(constants_of) == {}
+
+
+def test_constants_are_recognised(tmp_path):
+    (tmp_path / "few.py").write_text("A = 1\n_B, C = 2, 3\nD: int = 4\nlower = 5\n")
+    (tmp_path / "few_triton.py").write_text("A = 1")
+    assert list(constants_of(tmp_path / "few.py")) == ["A", "_B", "C", "D"]
+    assert list(constants_of(tmp_path / "few_triton.py")) == []
 
 
 def test_every_file_is_one_idea():
