@@ -44,7 +44,7 @@ def test_fit_and_predict_visit_at_most_45_files(name):
 
     `training/_spread.py` divides networks among devices.
 
-    An effort visits others (`nn/_realmlp.py`, `nn/_embedding.py`), but needs no advice of `_recommend.py`.
+    An effort needs no advice of `_recommend.py`.
     """
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"a": rng.normal(size=300), "b": rng.uniform(size=300), "c": rng.choice(["x", "y"], size=300)})

@@ -254,7 +254,7 @@ def _dropout(first, stop, x, keys, threshold, scale, out):
 # LN2_HIGH has so few bits that its products with whole numbers are exact. EXP is the polynomial of Cephes's `expf`.
 
 LOG2_E, LN2_HIGH, LN2_LOW = np.float32(1.44269504), np.float32(0.693359375), np.float32(-2.12194440e-4)
-ROUNDING = np.float32(3 << 22)
+WHOLE_NUMBER_SHIFT = np.float32(3 << 22)
 """Added to a number below 2**22, it rounds to a whole number, which is then in the lowest bits."""
 EXP = tuple(np.float32(c) for c in (1.9875691e-4, 1.3981999e-3, 8.3334519e-3, 4.1665796e-2, 1.6666665e-1, 0.5))
 EXPONENT_BIAS, EXPONENT_PLACE = np.int32(127), np.int32(23)
@@ -262,7 +262,7 @@ LOWEST, HIGHEST = np.float32(-87.0), np.float32(20.0)
 """Below LOWEST an exponential counts as 0; from HIGHEST on, Mish is the identity."""
 SELU_SCALE, SELU_ALPHA = np.float32(1.0507009873554805), np.float32(1.0507009873554805 * 1.6732632423543772)
 
-KINDS = {"relu": (), "mish": (0,), "selu": (0, 0)}
+ACTIVATION_KINDS = {"relu": (), "mish": (0,), "selu": (0, 0)}
 """The activation as the length of a tuple, which is part of its type: numba compiles only the branch that is taken."""
 MISH = 1
 
@@ -271,8 +271,8 @@ MISH = 1
 def _exponential(x):
     """Return s and q with ``exp(x) = s + s * q`` for x <= HIGHEST; s is a power of two."""
     inside = LOWEST if x < LOWEST else x
-    shifted = np.float32(inside * LOG2_E + ROUNDING)
-    whole = np.float32(shifted - ROUNDING)
+    shifted = np.float32(inside * LOG2_E + WHOLE_NUMBER_SHIFT)
+    whole = np.float32(shifted - WHOLE_NUMBER_SHIFT)
     r = np.float32(np.float32(inside - whole * LN2_HIGH) - whole * LN2_LOW)
     q = np.float32(((((EXP[0] * r + EXP[1]) * r + EXP[2]) * r + EXP[3]) * r + EXP[4]) * r + EXP[5])
     power = np.int32((shifted.view(np.int32) + EXPONENT_BIAS) << EXPONENT_PLACE).view(np.float32)
@@ -395,7 +395,7 @@ def _dropout_backward(grads: Any, kept: Any, needed: Any, *, p: float, **_: Any)
 def _bias_act_forward(
     x: Tensor, bias: Tensor, *, p: float, noise: Noise | None, stream: int, activation: str, scale: float
 ) -> Any:
-    out, n_rows, kind = torch.empty(x.shape, dtype=x.dtype), _rows_per_chunk(x), KINDS[activation]
+    out, n_rows, kind = torch.empty(x.shape, dtype=x.dtype), _rows_per_chunk(x), ACTIVATION_KINDS[activation]
     source, shift, target = as_array(x), as_array(bias), out.numpy()
     drawn = torch.zeros(len(x), dtype=torch.int32) if noise is None else compiled_keys(noise, stream)
     keys, numbers = as_bits(drawn), _numbers(p, scale)
@@ -411,7 +411,8 @@ def _bias_act_forward(
 def _bias_act_backward(grads: Any, kept: Any, needed: Any, *, p: float, activation: str, scale: float, **_: Any) -> Any:
     del needed
     source, *others = kept
-    out, n_rows, kind = torch.empty(source.shape, dtype=source.dtype), _rows_per_chunk(source), KINDS[activation]
+    out, n_rows = torch.empty(source.shape, dtype=source.dtype), _rows_per_chunk(source)
+    kind = ACTIVATION_KINDS[activation]
     slopes, values, target, numbers = as_array(grads[0]), as_array(source), out.numpy(), _numbers(p, scale)
     per_member = -(-source.shape[1] // n_rows)
     sums = torch.zeros(source.shape[0], per_member, source.shape[2])

@@ -10,34 +10,35 @@ from knotwork._kernels.dropout import Noise, check_rate, dropout
 
 __all__ = ["layer_norm", "layer_norm_formula", "make_tokens", "reglu_dropout", "reglu_formula", "tokens_formula"]
 
-MOST_VALUES, MOST_COLUMNS = 64, 1024
-"""Longest block of a feature, and largest width of a normalised row, that a GPU program holds."""
+MOST_ENCODED, MOST_NORMALISED = 64, 1024
+"""Most columns of an encoded feature, and largest width of a normalised row, that a GPU program holds."""
 
 
-def tokens_formula(blocks: Tensor, weight: Tensor, categories: Tensor, bias: Tensor, cls: Tensor) -> Tensor:
+def tokens_formula(encoded: Tensor, weight: Tensor, categories: Tensor, bias: Tensor, cls: Tensor) -> Tensor:
     """Compute `make_tokens` in plain torch."""
-    if blocks.shape[2]:
-        products = torch.matmul(blocks.transpose(1, 2), weight).transpose(1, 2)
+    if encoded.shape[2]:
+        products = torch.matmul(encoded.transpose(1, 2), weight).transpose(1, 2)
     else:
-        products = weight.new_zeros(len(weight), blocks.shape[1], 0, weight.shape[-1])
+        products = weight.new_zeros(len(weight), encoded.shape[1], 0, weight.shape[-1])
     features = torch.cat([products, categories], dim=2) + bias.to(weight.dtype)[:, None]
     first = cls.to(weight.dtype)[:, None, None].expand(-1, features.shape[1], 1, -1)
     return torch.cat([first, features], dim=2)
 
 
-_TOKENS = Operation(tokens_formula, triton="transformer_triton.TOKENS", leading=4)  # blocks may be empty
+_TOKENS = Operation(tokens_formula, triton="transformer_triton.TOKENS", leading=4)  # encoded may be empty
 
 
-def make_tokens(blocks: Tensor, weight: Tensor, categories: Tensor, bias: Tensor, cls: Tensor) -> Tensor:
-    """Return the CLS token, blocks of features times their weights plus a bias, and categories plus a bias.
+def make_tokens(encoded: Tensor, weight: Tensor, categories: Tensor, bias: Tensor, cls: Tensor) -> Tensor:
+    """Return the CLS token, encoded features times their weights plus a bias, and categories plus a bias.
 
-    Shapes are (M, B, F, m) for blocks, (M, F, m, d) for weights, (M, B, C, d) for categories, (M, F + C, d) for the
-    bias, (M, d) for CLS, and (M, B, 1 + F + C, d) for the result. Blocks, categories and result have the type of the
-    weights. On a GPU, for blocks of up to 64 values, one Triton kernel forward writes each token once; backward has one
-    for the weights and biases, and one for the blocks if they need a gradient. Otherwise plain torch.
+    Shapes are (M, B, F, m) for encoded features, (M, F, m, d) for weights, (M, B, C, d) for categories, (M, F + C, d)
+    for the bias, (M, d) for CLS, and (M, B, 1 + F + C, d) for the result. Encoded features, categories and result have
+    the type of the weights. On a GPU, for features of up to 64 columns, one Triton kernel forward writes each token
+    once; backward has one for the weights and biases, and one for the features if they need a gradient. Otherwise plain
+    torch.
     """
-    run = _TOKENS if blocks.shape[3] <= MOST_VALUES and (blocks.numel() or categories.numel()) else tokens_formula
-    return run(blocks, weight, categories, bias, cls)
+    run = _TOKENS if encoded.shape[3] <= MOST_ENCODED and (encoded.numel() or categories.numel()) else tokens_formula
+    return run(encoded, weight, categories, bias, cls)
 
 
 def layer_norm_formula(
@@ -124,7 +125,7 @@ def layer_norm(
         raise argument_error("added", f"be of shape {tuple(x.shape)}", tuple(added.shape))
     if (added is None) != (shift is None):
         raise argument_error("shift", "be given if and only if added is", None if shift is None else tuple(shift.shape))
-    run = _LAYER_NORM if x.shape[-1] <= MOST_COLUMNS else layer_norm_formula
+    run = _LAYER_NORM if x.shape[-1] <= MOST_NORMALISED else layer_norm_formula
     return run(x, added, shift, weight, bias, epsilon=epsilon, first=first)
 
 
