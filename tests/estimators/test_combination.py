@@ -16,19 +16,23 @@ from knotwork.estimators._combination import ValidationRows, bagged_weights, com
 from knotwork.estimators._plans import FitPlan, Recipe
 from knotwork.nn import MLPConfig
 from knotwork.training import TrainingTable, train
-from knotwork.training._objectives import USUAL
+from knotwork.training._objectives import USUAL_OBJECTIVES
 
 RNG = np.random.default_rng(0)
 
 
 def regression_rows(predictions, target, metric="rmse", weights=None):
     config = kw.TrainingConfig(metric=metric)
-    return ValidationRows(np.asarray(predictions)[..., None], np.asarray(target), weights, USUAL["regression"], config)
+    return ValidationRows(
+        np.asarray(predictions)[..., None], np.asarray(target), weights, USUAL_OBJECTIVES["regression"], config
+    )
 
 
 def class_rows(probabilities, target, metric="log_loss", weights=None):
     config = kw.TrainingConfig(metric=metric)
-    return ValidationRows(np.asarray(probabilities), np.asarray(target), weights, USUAL["classification"], config)
+    return ValidationRows(
+        np.asarray(probabilities), np.asarray(target), weights, USUAL_OBJECTIVES["classification"], config
+    )
 
 
 def simplex(n_members, parts):

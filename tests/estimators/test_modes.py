@@ -16,7 +16,7 @@ from knotwork.errors import ArgumentError
 from knotwork.estimators import _steps as steps
 from knotwork.estimators._settings import CANDIDATES, plan_choice
 from knotwork.nn import FTTransformerConfig, MLPConfig, ResNetConfig
-from knotwork.training._objectives import USUAL
+from knotwork.training._objectives import USUAL_OBJECTIVES
 from tests.estimators.saved_cases import uneven_weights
 
 pytestmark = pytest.mark.filterwarnings("ignore::knotwork.errors.ColumnWarning")  # of constant columns
@@ -430,6 +430,6 @@ def test_wrong_words_are_named(search, encoding, message, frame, target):
 
 
 def test_what_is_tried_is_what_is_listed():
-    about = {"names": ["a", "b"], "objective": USUAL["regression"], "training": None, "n_members": 1}
+    about = {"names": ["a", "b"], "objective": USUAL_OBJECTIVES["regression"], "training": None, "n_members": 1}
     plan = plan_choice("auto", "ensemble", MLPConfig(), **about)
     assert [tuple(map(str, recipe.encodings)) for recipe in plan.recipes] == [(each, each) for each in CANDIDATES]

@@ -25,7 +25,7 @@ from knotwork import TabularClassifier, TabularRegressor, TrainingConfig
 from knotwork.errors import ArgumentError, ColumnError, PersistenceError
 from knotwork.estimators._combination import HeldOut, Residuals, temperature, tempered
 from knotwork.nn import MLPConfig, TabMConfig
-from knotwork.training._objectives import USUAL, Focal, Gaussian, LogLoss, Poisson, Quantile
+from knotwork.training._objectives import USUAL_OBJECTIVES, Focal, Gaussian, LogLoss, Poisson, Quantile
 
 pytestmark = pytest.mark.xdist_group("objectives")  # one process fits the models that tests share
 
@@ -321,7 +321,7 @@ def test_errors_name_the_next_step(settings, y, message):
 def test_the_usual_objective_is_that_of_its_name():
     for kind, name, target in ((TabularRegressor, "squared", LINE), (TabularClassifier, "log_loss", LABELS)):
         usual, named = (kind(objective=each, **SHORT).fit(X[:300], target[:300]) for each in ("auto", name))
-        assert usual._model.task.objective == named._model.task.objective == USUAL[kind._task]
+        assert usual._model.task.objective == named._model.task.objective == USUAL_OBJECTIVES[kind._task]
         assert kind().objective == "auto"
         of = "predict" if kind is TabularRegressor else "predict_proba"
         np.testing.assert_array_equal(getattr(usual, of)(X), getattr(named, of)(X))
@@ -355,8 +355,8 @@ def test_the_coverage_over_many_fits_is_exact():
     rng = np.random.default_rng(0)
     for _ in range(400):
         residuals = rng.exponential(size=59)
-        kept = Residuals.from_rows(HeldOut(np.zeros((59, 1)), residuals, None), USUAL["regression"])
-        low, high = kept.interval(np.zeros((1, 1)), USUAL["regression"], coverage=0.9)[0, 0]
+        kept = Residuals.from_rows(HeldOut(np.zeros((59, 1)), residuals, None), USUAL_OBJECTIVES["regression"])
+        low, high = kept.interval(np.zeros((1, 1)), USUAL_OBJECTIVES["regression"], coverage=0.9)[0, 0]
         shares.append(np.exp(-low) - np.exp(-high))
     assert np.mean(shares) == pytest.approx(0.9, abs=0.01)
 
@@ -364,19 +364,21 @@ def test_the_coverage_over_many_fits_is_exact():
 def test_residuals_of_many_rows_are_kept_as_quantiles():
     rng = np.random.default_rng(0)
     values = rng.normal(size=50_000)
-    kept = Residuals.from_rows(HeldOut(np.zeros((50_000, 1)), values, None), USUAL["regression"])
+    kept = Residuals.from_rows(HeldOut(np.zeros((50_000, 1)), values, None), USUAL_OBJECTIVES["regression"])
     assert kept.values.size <= 2000
-    ends = kept.interval(np.zeros((1, 1)), USUAL["regression"], coverage=0.8)[0, 0]
+    ends = kept.interval(np.zeros((1, 1)), USUAL_OBJECTIVES["regression"], coverage=0.8)[0, 0]
     np.testing.assert_allclose(ends, np.quantile(values, [0.1, 0.9]), atol=0.01)
 
 
 def test_intervals_by_weights_are_those_of_repeated_rows():
     rng = np.random.default_rng(0)
     values, counts = rng.normal(size=400), rng.integers(1, 4, size=400)
-    weighted = Residuals.from_rows(HeldOut(np.zeros((400, 1)), values, counts.astype(float)), USUAL["regression"])
+    weighted = Residuals.from_rows(
+        HeldOut(np.zeros((400, 1)), values, counts.astype(float)), USUAL_OBJECTIVES["regression"]
+    )
     repeated = np.repeat(values, counts)
-    plain = Residuals.from_rows(HeldOut(np.zeros((len(repeated), 1)), repeated, None), USUAL["regression"])
-    ends = [each.interval(np.zeros((1, 1)), USUAL["regression"], coverage=0.8) for each in (weighted, plain)]
+    plain = Residuals.from_rows(HeldOut(np.zeros((len(repeated), 1)), repeated, None), USUAL_OBJECTIVES["regression"])
+    ends = [each.interval(np.zeros((1, 1)), USUAL_OBJECTIVES["regression"], coverage=0.8) for each in (weighted, plain)]
     np.testing.assert_allclose(*ends, atol=0.05)
 
 
