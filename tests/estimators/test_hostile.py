@@ -88,7 +88,9 @@ def fitted(kind, method, case, *, target, rng):
         BACKBONES[case["backbone"]],
         search=method if method in SEARCHES else None,
         n_members=case["n_members"],
-        columns=kw.ColumnConfig(categories=case["categories"], missing=case["missing"]),
+        columns=kw.ColumnConfig(
+            categories="embedding" if case["backbone"] == "ft" else case["categories"], missing=case["missing"]
+        ),
         training=SHORT,
         random_state=case["random"] % 2**31,
     )
