@@ -310,11 +310,13 @@ def modules():
         yield importlib.import_module(info.name)
 
 
-def public_objects():
-    """Return the classes and functions that modules list as public, by name."""
-    names = {f"{module.__name__}.{name}": getattr(module, name)
-             for module in modules() for name in getattr(module, "__all__", [])}  # fmt: skip
-    return {name: thing for name, thing in names.items() if inspect.isclass(thing) or inspect.isfunction(thing)}
+def named_objects():
+    """Return the classes and functions of all modules whose names have no underscore."""
+    for module in modules():
+        for name, thing in vars(module).items():
+            is_named = inspect.isclass(thing) or inspect.isfunction(thing)
+            if is_named and not name.startswith("_") and thing.__module__ == module.__name__:
+                yield f"{module.__name__}.{name}", thing
 
 
 def false_defaults(thing):
@@ -329,9 +331,9 @@ def false_defaults(thing):
             yield f"{name} is documented with default {stated} and has {default!r}"
 
 
-def test_public_names_are_documented_and_defaults_agree():
-    things = public_objects()
-    assert len(things) > 200
+def test_names_are_documented_and_defaults_agree():
+    things = dict(named_objects())
+    assert len(things) > 600
     assert [name for name, thing in things.items() if not inspect.getdoc(thing)] == [], "no docstring"
     assert [f"{name}: {false}" for name, thing in things.items() for false in false_defaults(thing)] == []
 
@@ -348,6 +350,35 @@ def shared_names(names_of):
         for name in names_of(path):
             places.setdefault(name, []).append(module_of(path).removeprefix("knotwork."))
     return {name: modules for name, modules in places.items() if len(modules) > 1}
+
+
+def is_private(path):
+    return any(part.startswith("_") for part in path.relative_to(SOURCE).with_suffix("").parts if part != "__init__")
+
+
+@cache
+def words_of(path):
+    return frozenset(re.findall(r"\w+", path.read_text()))
+
+
+def test_private_modules_have_no_list_of_names():
+    """Public names are listed once, by their package; in a private module an underscore marks what only it uses."""
+    private = [path for path in FILES if is_private(path) and path.name != "__init__.py"]
+    assert [module_of(path) for path in private if "__all__" in words_of(path)] == []
+
+
+def test_functions_that_only_their_file_uses_begin_with_an_underscore():
+    """The formula of an operation is an exception: it gives the operation its name."""
+    scripts = [path for folder in ("tests", "results", "benchmarks") for path in (ROOT / folder).rglob("*.py")]
+    local = [
+        f"{module_of(path)}.{node.name}"
+        for path in FILES
+        if is_private(path) and path.name not in ("__init__.py", "_cli.py")
+        for node in tree_of(path).body
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_") and not node.name.endswith("_formula")
+        and not any(node.name in words_of(other) for other in (*FILES, *scripts) if other != path)
+    ]  # fmt: skip
+    assert local == []
 
 
 def test_no_two_classes_share_a_name():

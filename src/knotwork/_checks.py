@@ -17,26 +17,6 @@ import numpy as np
 
 from knotwork.errors import ArgumentError, ArgumentTypeError, MissingPackageError
 
-__all__ = [
-    "OPTIONAL_PARTS",
-    "argument_error",
-    "check_bool",
-    "check_choice",
-    "check_file",
-    "check_installed",
-    "check_int",
-    "check_number",
-    "check_part",
-    "listed",
-    "load_lightgbm",
-    "nearest",
-    "printable",
-    "shown",
-    "suggestion",
-    "type_error",
-    "warn_user",
-]
-
 MAX_SHOWN = 300
 """Maximum number of characters of a value in a message."""
 

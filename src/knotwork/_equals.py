@@ -7,8 +7,6 @@ more threads or another BLAS. A model must not depend on these bits.
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["EQUAL", "at_most", "by_size", "first_largest", "whole"]
-
 EQUAL = 1e-9
 """Relative difference up to which sums and least-squares solutions count as equal. The relative rounding error of a sum
 of n numbers is below n times 1e-16; differences that matter are far larger."""

@@ -8,8 +8,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
-__all__ = ["UNFINISHED", "check_writable", "write_atomically", "write_together"]
-
 UNFINISHED = ".*.tmp"
 """Pattern of the names of files that are being written; a killed process leaves them behind."""
 

@@ -16,22 +16,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = [
-    "LANES",
-    "MOST_COUNTED",
-    "NO_LIMIT",
-    "Compiled",
-    "add_bends",
-    "compiled",
-    "cores_of_quota",
-    "fill_bumps",
-    "fill_cubes",
-    "fill_splines",
-    "find_intervals",
-    "half_to",
-    "usable_cores",
-]
-
 LANES = 16
 """Values of the longest vectors of a processor, in float32."""
 

@@ -27,21 +27,6 @@ from knotwork._checks import argument_error, check_choice, check_installed, list
 from knotwork._files import write_atomically
 from knotwork.errors import PersistenceError
 
-__all__ = [
-    "FILE_LIMITS",
-    "SCALARS",
-    "SCHEMA",
-    "ModelFile",
-    "Reader",
-    "Writer",
-    "check_entries",
-    "check_shape",
-    "checksum",
-    "n_values",
-    "open_model_file",
-    "write_model_file",
-]
-
 Array = npt.NDArray[Any]
 
 SCHEMA = 8

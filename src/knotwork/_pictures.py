@@ -10,8 +10,6 @@ import numpy as np
 from knotwork._checks import check_installed
 from knotwork.basis import FittedAffine, FittedBasis, FittedColumn, FloatArray
 
-__all__ = ["ColumnPicture", "Histogram", "count_values", "draw_columns", "panels", "picture_fitted", "pictures_html"]
-
 
 @dataclass(frozen=True)
 class PictureStyle:

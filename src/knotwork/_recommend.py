@@ -8,8 +8,6 @@ from importlib.resources import files
 from knotwork._checks import check_choice
 from knotwork.knots import TASKS
 
-__all__ = ["CHOICES", "RECOMMENDATIONS", "Recommendation", "recommend"]
-
 CHOICES = {
     "task": TASKS,
     "backbone": ("mlp", "resnet", "ft"),

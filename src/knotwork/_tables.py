@@ -13,32 +13,6 @@ from sklearn.utils import check_array
 from knotwork._checks import argument_error, listed, shown, type_error
 from knotwork.errors import ColumnError, ColumnTypeError
 
-__all__ = [
-    "ADVICE",
-    "BATCH_ROWS",
-    "as_frame",
-    "check_weights",
-    "column_labels",
-    "factorize",
-    "file_batches",
-    "floats",
-    "frame_names",
-    "header",
-    "is_batches",
-    "is_empty",
-    "is_file",
-    "is_missing",
-    "is_stream",
-    "missing_mask",
-    "mixed_bits",
-    "read_numbers",
-    "refuse",
-    "refuse_empty",
-    "refuse_sparse",
-    "refuse_type",
-    "source_names",
-]
-
 IntArray: TypeAlias = npt.NDArray[np.int64]
 NumberArray: TypeAlias = npt.NDArray[Any]
 """Numbers of any type."""

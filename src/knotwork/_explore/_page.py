@@ -19,8 +19,6 @@ from knotwork._files import write_atomically
 if TYPE_CHECKING:  # needs pandas
     from knotwork.datasets import TextFormat
 
-__all__ = ["Explorer", "explore", "explore_table"]
-
 SCRIPTS = ("numerics", "model", "drawing", "controls")
 """The files of the script, which become one function: each may use the names of the files before it."""
 

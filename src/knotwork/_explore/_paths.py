@@ -13,8 +13,6 @@ from knotwork._kernels.adamw import AdamW
 from knotwork.basis import FAMILIES, FloatArray
 from knotwork.nn import PiecewiseLinearEncoding, SplineEncoding
 
-__all__ = ["learn_paths"]
-
 
 @dataclass(frozen=True)
 class LearningRule:

@@ -30,8 +30,6 @@ from knotwork.knots import (
     select_spaced,
 )
 
-__all__ = ["BinnedColumn", "as_shares", "draw_split", "prepare"]
-
 MISSING_CODE = 255
 """The code of a missing value."""
 

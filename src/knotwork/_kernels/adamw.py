@@ -14,8 +14,6 @@ from knotwork._kernels import dispatch
 from knotwork._kernels.dispatch import VALUES_PER_CHUNK, as_array, in_ranges
 from knotwork._loops import compiled
 
-__all__ = ["AdamW", "AdamWConstants", "Factors", "log_betas", "update_formula"]
-
 
 class AdamWConstants(NamedTuple):
     """The constants of AdamW: decay rates of the two moments, and the addend to the root of the second."""

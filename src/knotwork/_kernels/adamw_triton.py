@@ -8,8 +8,6 @@ from torch import Tensor
 from knotwork._kernels.adamw import AdamWConstants, Factors, log_betas
 from knotwork._kernels.launching import launch
 
-__all__ = ["count", "update"]
-
 BLOCK = 2048
 """Elements of a program."""
 

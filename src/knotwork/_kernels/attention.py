@@ -12,8 +12,6 @@ from knotwork._checks import argument_error, check_int
 from knotwork._kernels.dispatch import Operation, Path
 from knotwork._kernels.dropout import Noise, check_rate, keep_threshold, member_keys, pair_bits, pair_numbers
 
-__all__ = ["attention", "attention_formula", "divided", "divided_product", "is_short", "weighted_values"]
-
 MOST_TOKENS, WIDEST_ROW = 64, 64
 """Largest number of tokens, and largest width of a head, for which one GPU program processes a complete row.
 

@@ -16,8 +16,6 @@ from torch import Tensor
 from knotwork._kernels.dropout_triton import keep_pairs, key_numbers, pair_number
 from knotwork._kernels.launching import launch
 
-__all__ = ["tiled_backward", "tiled_forward"]
-
 FORWARD, OF_QUERIES, OF_KEYS = (64, 64, 80), (64, 32, 80), (32, 64, 96)
 """Queries and keys of a tile, and the most registers of a thread: forward, backward for queries, backward for keys.
 

@@ -26,8 +26,6 @@ from knotwork._kernels.dropout_triton import keep_pairs, member_keys, pair_numbe
 from knotwork._kernels.launching import contiguous, launch
 from knotwork._kernels.transformer_triton import add_parts
 
-__all__ = ["ATTENTION", "holds"]
-
 ROWS = 4
 """Rows of a program with small tiles."""
 

@@ -14,8 +14,6 @@ from knotwork._kernels.dropout import ZERO, Noise, as_bits, check_rate, compiled
 from knotwork._kernels.fixed_order import has_fixed_order
 from knotwork._loops import compiled
 
-__all__ = ["BatchNormSettings", "batch_norm", "batch_norm_eval", "batch_norm_formula"]
-
 COLUMNS_PER_CHUNK = 128
 """Columns of a chunk, the work of one thread at a time: 512 bytes of a row."""
 

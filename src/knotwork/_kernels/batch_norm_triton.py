@@ -17,8 +17,6 @@ from knotwork._kernels.dropout import Noise, keep_threshold
 from knotwork._kernels.dropout_triton import element_bits, member_key
 from knotwork._kernels.launching import contiguous, launch
 
-__all__ = ["BATCH_NORM"]
-
 TILE = 4096
 """Elements that a program reads at once: 16 per thread."""
 

@@ -20,8 +20,6 @@ from knotwork._kernels.encoding_cpu import ROWS_PER_CHUNK, clip, interval_of
 from knotwork._loops import LANES, add_bends, compiled, fill_bumps, fill_cubes, half_to
 from knotwork.basis import Functions
 
-__all__ = ["bends_formula", "bump_widths", "dense_formula", "dense_rows", "table_formula"]
-
 N_DOUBLINGS = 6
 """Factors of the inverse: terms up to the power 63 are summed, and the rest is smaller than 2**-63."""
 

@@ -17,8 +17,6 @@ from knotwork._kernels.encoding_triton import WIDEST, find
 from knotwork._kernels.launching import contiguous, launch
 from knotwork.basis import Functions
 
-__all__ = ["DENSE", "TABLE"]
-
 _LOCAL = tl.constexpr(Functions.LOCAL.value)
 _NATURAL = tl.constexpr(Functions.NATURAL.value)
 _RADIAL = tl.constexpr(Functions.RADIAL.value)

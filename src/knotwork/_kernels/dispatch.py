@@ -16,20 +16,6 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-__all__ = [
-    "VALUES_PER_CHUNK",
-    "Operation",
-    "Packing",
-    "Path",
-    "as_array",
-    "in_ranges",
-    "in_threads",
-    "is_long",
-    "is_transformed",
-    "on_triton",
-    "over_chunks",
-]
-
 Tensors = tuple[Tensor | None, ...]
 
 HAS_TRITON = find_spec("triton") is not None

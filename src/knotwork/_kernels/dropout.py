@@ -19,27 +19,6 @@ from knotwork._checks import argument_error, check_choice
 from knotwork._kernels.dispatch import VALUES_PER_CHUNK, Operation, Path, as_array, in_ranges
 from knotwork._loops import compiled
 
-__all__ = [
-    "ACTIVATIONS",
-    "ZERO",
-    "Noise",
-    "as_bits",
-    "bias_act_dropout",
-    "check_rate",
-    "compiled_keys",
-    "drawn_bits",
-    "dropout",
-    "keep",
-    "keep_mask",
-    "keep_threshold",
-    "keyed_bits",
-    "member_keys",
-    "pair_bits",
-    "pair_numbers",
-    "random_bits",
-    "row_order",
-]
-
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "selu": functional.selu,
     "mish": functional.mish,

@@ -12,18 +12,6 @@ from knotwork._kernels.dispatch import Path, is_long
 from knotwork._kernels.dropout import Noise, keep_threshold
 from knotwork._kernels.launching import contiguous, launch
 
-__all__ = [
-    "BIAS_ACT",
-    "DROPOUT",
-    "element_bits",
-    "keep_pairs",
-    "key_numbers",
-    "member_key",
-    "member_keys",
-    "pair_number",
-    "sum_bits",
-]
-
 BLOCK = 2048
 """Elements of a program."""
 

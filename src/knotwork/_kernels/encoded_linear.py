@@ -22,8 +22,6 @@ from knotwork._kernels.encoding_cpu import ROWS_PER_CHUNK, clip, interval_of, ma
 from knotwork._loops import compiled
 from knotwork.basis import Functions
 
-__all__ = ["encode_linear", "encoded_linear_formula", "has_fused"]
-
 
 def has_fused(kind: int) -> bool:
     """Return whether `encode_linear` has a path for a kind of functions that does not write the encoding."""

@@ -23,25 +23,6 @@ from knotwork._checks import argument_error, check_choice, check_int
 from knotwork._kernels.dispatch import Operation, Packing, Path
 from knotwork.basis import FAMILIES, TRAITS, Functions
 
-__all__ = [
-    "NORM_EPSILON",
-    "Encoded",
-    "Knots",
-    "Layout",
-    "Loops",
-    "Spacings",
-    "StackPart",
-    "breaks_from_widths",
-    "encode",
-    "encoding_formula",
-    "into_unit",
-    "logits_from_knots",
-    "path_of",
-    "rows_formula",
-    "spacing_penalty",
-    "widths_from_logits",
-]
-
 NORM_EPSILON = 1e-5
 """Added to the variance of normalised rows, as in LayerNorm."""
 

@@ -11,8 +11,6 @@ from knotwork._kernels.encoding import NORM_EPSILON, Loops, path_of
 from knotwork._loops import compiled, fill_splines, find_intervals
 from knotwork.basis import Functions
 
-__all__ = ["ENCODING", "LOOPS", "ROWS_PER_CHUNK", "clip", "interval_of", "make_scratch", "run_backwards", "window_at"]
-
 ROWS_PER_CHUNK = 256
 """Rows of a chunk. Sums over rows are formed chunk by chunk, so the number of threads does not change them."""
 

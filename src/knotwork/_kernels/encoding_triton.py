@@ -32,8 +32,6 @@ from knotwork._kernels.knots_triton import (
 from knotwork._kernels.launching import MOST_PLANS, Launch, power_of_2_from
 from knotwork.basis import Functions
 
-__all__ = ["ENCODING", "WIDEST", "backward", "find", "forward", "forward_from_logits"]
-
 _LOCAL = tl.constexpr(Functions.LOCAL.value)
 _TAILS = tl.constexpr(Functions.TAILS.value)
 _CYCLIC = tl.constexpr(Functions.CYCLIC.value)
@@ -524,7 +522,7 @@ def forward(x: Tensor, breaks: Tensor, n_knots: Tensor, out: Tensor, *, kind: in
     _plan_forward(shapes, kind, degree, 0.0, 0.0, learned=False).launch(x, breaks, n_knots, breaks, breaks, out)
 
 
-def forward_from_logits(
+def _forward_from_logits(
     x: Tensor, logits: Tensor, n_knots: Tensor, out: Tensor, *, kind: int, degree: int, min_spacing: float,
     epsilon: float,
 ) -> tuple[Tensor, Tensor] | None:  # fmt: skip
@@ -612,4 +610,4 @@ def backward(
     return x_grad, out
 
 
-ENCODING = path_of(Loops(make_knots, knots_to_logits, forward, backward, backward, forward_from_logits))
+ENCODING = path_of(Loops(make_knots, knots_to_logits, forward, backward, backward, _forward_from_logits))

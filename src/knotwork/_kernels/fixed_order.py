@@ -16,8 +16,6 @@ from torch.nn import functional
 
 from knotwork._kernels.dispatch import HAS_TRITON, Operation
 
-__all__ = ["add_bias", "fixed_order", "has_fixed_order", "look_up", "product", "row_sums"]
-
 _IN_FIXED_ORDER: ContextVar[bool] = ContextVar("fixed_order", default=False)
 
 

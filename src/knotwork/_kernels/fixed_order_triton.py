@@ -14,8 +14,6 @@ from torch import Tensor
 from knotwork._kernels.dispatch import Path
 from knotwork._kernels.launching import contiguous, launch
 
-__all__ = ["ADD_BIAS", "LOOK_UP", "PRODUCT", "row_sums"]
-
 TILE_ROWS, TILE_COLUMNS, TILE_BYTES = 64, 128, 128
 """Rows and most columns of a program's tile of a product, and bytes of the summands that it reads at a time."""
 

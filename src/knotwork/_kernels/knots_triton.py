@@ -10,11 +10,6 @@ from torch import Tensor
 from knotwork._kernels.fixed_order_triton import row_sums
 from knotwork._kernels.launching import MOST_PLANS, Launch, contiguous, launch, power_of_2_from
 
-__all__ = [
-    "MOST_IN_ONE", "knots_of", "knots_to_logits", "logits_slopes", "make_knots", "padded",
-    "penalty_slopes", "plan_knots", "softmax_shares", "store_breaks",
-]  # fmt: skip
-
 MOST_IN_ONE = 2_048
 """Most padded widths of a group for which one program computes all breaks and the penalty; more compile slowly."""
 

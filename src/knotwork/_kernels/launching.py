@@ -18,8 +18,6 @@ from triton.compiler import CompiledKernel
 from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
-__all__ = ["MOST_PLANS", "Launch", "contiguous", "launch", "power_of_2_from"]
-
 ALIGNED = 16
 """Bytes to which Triton aligns vectors: code that uses them is selected by the addresses of the tensors."""
 

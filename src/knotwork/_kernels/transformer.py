@@ -8,8 +8,6 @@ from knotwork._checks import argument_error
 from knotwork._kernels.dispatch import Operation
 from knotwork._kernels.dropout import Noise, check_rate, dropout
 
-__all__ = ["layer_norm", "layer_norm_formula", "make_tokens", "reglu_dropout", "reglu_formula", "tokens_formula"]
-
 MOST_ENCODED, MOST_NORMALISED = 64, 1024
 """Most columns of an encoded feature, and largest width of a normalised row, that a GPU program holds."""
 

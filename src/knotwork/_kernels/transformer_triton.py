@@ -18,8 +18,6 @@ from knotwork._kernels.dropout import Noise, keep_threshold
 from knotwork._kernels.dropout_triton import element_bits, member_keys, sum_bits
 from knotwork._kernels.launching import contiguous, launch
 
-__all__ = ["LAYER_NORM", "REGLU", "TOKENS", "add_parts"]
-
 TILE, WARPS = 1024, 4
 """Values that a program holds at once, a row of the usual width for each of its warps, which sums it by itself.
 
@@ -39,7 +37,7 @@ CHUNK = 64
 
 
 @triton.jit
-def part_and_member():
+def _part_and_member():
     """Return the part and the member of this program, from the last to the first.
 
     The product before wrote the last member last, so that it is still in the cache, and the next one begins with the
@@ -55,7 +53,7 @@ def _layer_norm_forward(
     n_rows, epsilon,
     WIDTH: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, ADD: tl.constexpr,
 ):  # fmt: skip
-    part, member = part_and_member()
+    part, member = _part_and_member()
     column = tl.arange(0, COLUMNS)[None, :]
     known = column < WIDTH
     of_member = member * WIDTH + column + tl.zeros((ROWS, 1), tl.int32)  # in the registers of rows
@@ -93,7 +91,7 @@ def _layer_norm_backward(
 
     The sum itself may have a gradient too: of all rows, or of the rows whose index is a multiple of `spacing`.
     """
-    part, member = part_and_member()
+    part, member = _part_and_member()
     column = tl.arange(0, COLUMNS)[None, :]
     of_member = member * WIDTH + column + tl.zeros((ROWS, 1), tl.int32)  # as in the forward kernel
     weight = tl.load(weight_pointer + of_member, mask=column < WIDTH, other=0.0).to(tl.float32)
@@ -160,7 +158,7 @@ def add_parts(parts: Tensor) -> Tensor:
     return sums
 
 
-def parts_of(n_rows: int, rows: int) -> tuple[int, int]:
+def _parts_of(n_rows: int, rows: int) -> tuple[int, int]:
     """Return the numbers of blocks of `rows` rows in a part and of parts of a member, backward; a program takes a part.
 
     Both grow as the root of the rows of a member. They do not depend on the number of members, so that sums do not.
@@ -196,7 +194,7 @@ def _layer_norm_slopes(grads: Any, kept: Any, needed: Any, **_: Any) -> Any:
     (sum_grad, grad), (total, moments, weight, shift, bias) = grads, kept
     grad = torch.zeros_like(total) if grad is None else grad
     n_rows, tile = total[0].numel() // total.shape[-1], _row_tile(total.shape[-1])
-    (n_blocks, n_parts), kinds = parts_of(n_rows, tile["ROWS"]), 2 if shift is None else 3
+    (n_blocks, n_parts), kinds = _parts_of(n_rows, tile["ROWS"]), 2 if shift is None else 3
     spacing = 1 if sum_grad is None else total.numel() // sum_grad.numel()
     x_grad = torch.empty_like(total)
     parts = torch.empty(len(total), n_parts, kinds, total.shape[-1], dtype=torch.float32, device=total.device)
@@ -219,7 +217,7 @@ def _reglu_forward(
     size, threshold, factor,
     HALF: tl.constexpr, BIAS: tl.constexpr, DROPOUT: tl.constexpr, BLOCK: tl.constexpr, LONG: tl.constexpr,
 ):  # fmt: skip
-    part, member = part_and_member()
+    part, member = _part_and_member()
     if LONG:
         part = part.to(tl.int64)
     element = part * BLOCK + tl.arange(0, BLOCK)
@@ -245,7 +243,7 @@ def _reglu_backward(
     HALF: tl.constexpr, BIAS: tl.constexpr, DROPOUT: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """Write the gradient of some rows, and the sum over them for the bias."""
-    part, member = part_and_member()
+    part, member = _part_and_member()
     column = tl.arange(0, COLUMNS)[None, :]
     known = column < HALF
     biases = bias_pointer + member * (2 * HALF) + column + tl.zeros((ROWS, 1), tl.int32)
@@ -300,7 +298,7 @@ def _reglu_slopes(grads: Any, kept: Any, needed: Any, *, p: float, **_: Any) -> 
     out, half = torch.empty_like(x), x.shape[-1] // 2
     n_rows, columns = grad[0].numel() // half, triton.next_power_of_2(half)
     rows = max(1, TILE // columns)
-    n_blocks, n_parts = parts_of(n_rows, rows)
+    n_blocks, n_parts = _parts_of(n_rows, rows)
     parts = torch.empty(len(x), n_parts, 1, 2 * half, dtype=torch.float32, device=x.device)
     launch(
         _reglu_backward, (n_parts, len(x)),

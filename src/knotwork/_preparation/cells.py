@@ -17,8 +17,6 @@ from knotwork._checks import shown
 from knotwork._tables import ADVICE, factorize, floats, missing_mask, refuse_type
 from knotwork.errors import ColumnTypeError
 
-__all__ = ["MOMENTS", "UTC", "VALUE_KINDS", "Cells", "Label", "is_zone", "same_kind"]
-
 Label: TypeAlias = str | int | float | bool
 """A category: text, a number or a truth value."""
 

@@ -13,7 +13,6 @@ from knotwork._preparation.cells import Cells, Label
 from knotwork._preparation.formats import DateFormat
 from knotwork._preparation.learning import (
     JUDGING,
-    SAVED_COLUMNS,
     Misfits,
     Notice,
     NoticeCode,
@@ -30,24 +29,6 @@ from knotwork._preparation.learning import (
 )
 from knotwork._tables import as_frame, frame_names, refuse_empty, refuse_sparse
 from knotwork.errors import ColumnError, ColumnTypeError, ColumnWarning
-
-__all__ = [
-    "DATES",
-    "LARGEST_FLOAT",
-    "SAVED_COLUMNS",
-    "CodedTable",
-    "Columns",
-    "Notice",
-    "NoticeCode",
-    "ReadTable",
-    "Role",
-    "Span",
-    "TableColumn",
-    "Whole",
-    "column_label",
-    "known_codes",
-    "open_columns",
-]
 
 Names: TypeAlias = tuple[str, ...] | None
 

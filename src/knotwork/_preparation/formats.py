@@ -16,17 +16,6 @@ import numpy.typing as npt
 from knotwork._checks import argument_error, check_choice, listed
 from knotwork._preparation.cells import UTC, Label, is_zone
 
-__all__ = [
-    "BooleanFormat",
-    "DateFormat",
-    "Format",
-    "NumberFormat",
-    "date_parts",
-    "infer_format",
-    "is_mark",
-    "misfit_mask",
-]
-
 Floats: TypeAlias = npt.NDArray[np.float64]
 
 MISSING_MARKS = frozenset({

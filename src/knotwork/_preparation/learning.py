@@ -28,25 +28,6 @@ from knotwork._preparation.formats import (
 from knotwork._tables import refuse
 from knotwork.errors import ColumnTypeError, ColumnWarning
 
-__all__ = [
-    "JUDGING",
-    "SAVED_COLUMNS",
-    "Learned",
-    "Misfits",
-    "Notice",
-    "NoticeCode",
-    "Role",
-    "TableColumn",
-    "Whole",
-    "column_label",
-    "is_copy",
-    "learn_column",
-    "read_column",
-    "reason_to_ignore",
-    "refuse_infinite",
-    "warn_misfits",
-]
-
 LABELS: dict[str, tuple[type, ...]] = {"number": (int, float), "boolean": (bool,), "text": (str,), "mixed": (str,)}
 """The types of the categories, for each kind of column."""
 

@@ -29,20 +29,6 @@ from knotwork.knots import (
 from knotwork.nn import InteractionConfig
 from knotwork.training import FLAGS, Member, TrainingTable
 
-__all__ = [
-    "MISSING_NUMBERS",
-    "SPLITS",
-    "Fitted",
-    "PreparedTable",
-    "Split",
-    "add_indicators",
-    "fit_column",
-    "fit_encodings",
-    "joined",
-    "make_splits",
-    "outer_folds",
-]
-
 SPLITS = {
     "folds": "cross-validation, shuffled, stratified for classes",
     "holdout": "for each seed another 20 % of the rows for the test",
@@ -274,7 +260,7 @@ class PreparedTable:
         return fit_encodings(
             candidates,
             table.numbers[rows],
-            one_target(table.target[rows]),
+            _one_target(table.target[rows]),
             task=table.task,
             weights=weights,
             seed=split.seed % 2**30,
@@ -313,7 +299,7 @@ class PreparedTable:
         if interactions is None or isinstance(interactions.pairs, tuple):
             return interactions
         table, rows = self.table, split.train
-        goal = Target.from_values(one_target(table.target[rows]), table.task)
+        goal = Target.from_values(_one_target(table.target[rows]), table.task)
         weights = None if table.weights is None else table.weights[rows]
         ranked = rank_pairs(table.numbers[rows], goal, weights=weights, seed=split.seed % 2**30)
         n_pairs = None if interactions.pairs == "auto" else interactions.pairs
@@ -344,7 +330,7 @@ class PreparedTable:
         )
 
 
-def one_target(target: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _one_target(target: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return a target of shape (n,) that knots can be placed by: of several, their first principal component."""
     if target.ndim == 1:
         return target

@@ -39,8 +39,6 @@ from knotwork.errors import ColumnError, ColumnTypeError
 from knotwork.knots import Column, QuantileSketch
 from knotwork.training import ChunkWriter, RowChunks, in_units
 
-__all__ = ["BatchReader", "SecondPass", "Survey", "survey_batches"]
-
 
 @dataclass(frozen=True)
 class KeptRows:

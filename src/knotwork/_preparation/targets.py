@@ -15,8 +15,6 @@ from knotwork._checks import argument_error, check_choice, listed, type_error
 from knotwork._tables import check_weights, factorize, floats, missing_mask, refuse_sparse
 from knotwork.errors import ColumnError, ColumnTypeError
 
-__all__ = ["LABEL_TYPES", "Labels", "check_target", "class_weights", "row_weights", "target_name"]
-
 LABEL_TYPES: dict[str, type] = {
     "bool": bool,
     **dict.fromkeys(("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"), int),

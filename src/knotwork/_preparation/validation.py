@@ -16,8 +16,6 @@ from knotwork._checks import argument_error, type_error
 from knotwork._preparation.members import Rows, Split
 from knotwork._tables import factorize
 
-__all__ = ["Holdout", "as_splits", "check_validation", "draw_folds", "draw_split", "group_codes"]
-
 FEWEST_TO_DIVIDE = 10
 """With fewer rows than this none are held out: early stopping uses the training rows."""
 
@@ -100,10 +98,10 @@ class Holdout:
         if self.n_given:
             return [(np.arange(n_rows), n_rows + np.arange(self.n_given))]
         if isinstance(self.validation, str):
-            return last_rows(n_rows, self.share, self.kept_groups)
+            return _last_rows(n_rows, self.share, self.kept_groups)
         if self.validation is None or isinstance(self.validation, Number):
             return None
-        parts = parts_of_splitter(self.validation, self.target, self.groups, self.kept)
+        parts = _parts_of_splitter(self.validation, self.target, self.groups, self.kept)
         groups = self.kept_groups
         shared = [] if groups is None else [np.intersect1d(groups[train], groups[valid]) for train, valid in parts]
         n_shared = len({group for part in shared for group in part.tolist()})
@@ -245,7 +243,7 @@ def _group_folds(
     return list(GroupKFold(n_folds, shuffle=True, random_state=seed).split(target, groups=groups))
 
 
-def last_rows(n_rows: int, share: float, groups: npt.NDArray[np.int64] | None = None) -> Parts:
+def _last_rows(n_rows: int, share: float, groups: npt.NDArray[np.int64] | None = None) -> Parts:
     """Return one part: the last rows validate, and those before them train, except for rows of the same groups."""
     n_held = min(max(round(share * n_rows), 1), n_rows - 1)
     if not n_held:
@@ -260,7 +258,7 @@ def last_rows(n_rows: int, share: float, groups: npt.NDArray[np.int64] | None = 
     return [(train, valid)]
 
 
-def parts_of_splitter(
+def _parts_of_splitter(
     splitter: Any, target: npt.NDArray[Any], groups: npt.NDArray[np.int64] | None, kept: npt.NDArray[np.bool_]
 ) -> Parts:
     """Return the parts of a splitter of scikit-learn, or of a sequence of pairs of rows.

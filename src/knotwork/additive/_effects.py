@@ -17,8 +17,6 @@ from knotwork.basis import FloatArray
 if TYPE_CHECKING:
     from knotwork.additive._models import AdditiveModel
 
-__all__ = ["AdditiveEffect", "Contributions", "effects_of", "plot"]
-
 EFFECT_POINTS, EFFECT_SIDE_POINTS = 200, 40
 """Points of a curve, and of each side of a surface."""
 

@@ -34,8 +34,6 @@ from knotwork._preparation.columns import CodedTable
 from knotwork.additive._terms import Curve, Local, Term, Ties
 from knotwork.basis import FloatArray
 
-__all__ = ["ROWS_PER_PART", "Design", "Solution", "fit_classes", "fit_numbers"]
-
 DIAGONAL_SHARE = 1e-10
 """Share of the diagonal of X'WX that is added to it, more if the matrix is singular."""
 

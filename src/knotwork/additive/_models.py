@@ -34,8 +34,6 @@ from knotwork.basis import FloatArray
 from knotwork.encoders import bin_codes, number_of_bins, rank_cells
 from knotwork.knots import Column, without_outliers
 
-__all__ = ["AdditiveClassifier", "AdditiveModel", "AdditiveRegressor"]
-
 FIRST_SIZE, FIRST_SIDE = 32, 6
 """Functions of a curve, and of each side of a surface, in the first fit."""
 

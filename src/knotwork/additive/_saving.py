@@ -19,14 +19,13 @@ from knotwork._model_files import (
     open_model_file,
     write_model_file,
 )
-from knotwork._preparation.columns import SAVED_COLUMNS, Columns, TableColumn
+from knotwork._preparation.columns import Columns
+from knotwork._preparation.learning import SAVED_COLUMNS, TableColumn
 from knotwork._preparation.targets import Labels
 from knotwork.additive._fitting import Solution
 from knotwork.additive._models import LEVELS, AdditiveClassifier, AdditiveModel, AdditiveRegressor
 from knotwork.additive._terms import Category, Curve, Space, Surface, Term
 from knotwork.basis import BSpline, FloatArray
-
-__all__ = ["SAVED_CLASSES", "load", "save"]
 
 SAVED_CLASSES: dict[str, type[AdditiveModel]] = {
     kind.__name__: kind for kind in (AdditiveRegressor, AdditiveClassifier)

@@ -24,19 +24,6 @@ from knotwork._preparation.columns import CodedTable
 from knotwork.basis import BSpline, FloatArray, binary_unit
 from knotwork.knots import Column, QuantilePlacement
 
-__all__ = [
-    "MOST_LEVELS",
-    "SIDE_LEVELS",
-    "Category",
-    "Curve",
-    "Local",
-    "Shape",
-    "Space",
-    "Surface",
-    "Term",
-    "Ties",
-]
-
 FEW_VALUES = 8
 """Maximum number of distinct values that each have a coefficient, joined by straight lines."""
 

@@ -10,20 +10,6 @@ import numpy.typing as npt
 
 from knotwork._checks import argument_error, check_choice, check_int
 
-__all__ = [
-    "EXTRAPOLATIONS",
-    "MIN_GAP",
-    "MOST_TURNS",
-    "UNBOUNDED",
-    "Basis",
-    "FloatArray",
-    "SplineBasis",
-    "binary_unit",
-    "check_domain",
-    "check_knots",
-    "into_period",
-]
-
 FloatArray = npt.NDArray[np.float64]
 
 EXTRAPOLATIONS = {

@@ -28,8 +28,6 @@ import numpy.typing as npt
 
 from knotwork.basis._base import FloatArray, SplineBasis
 
-__all__ = ["BSpline", "CyclicSpline", "bspline_slopes", "bspline_values", "extended", "local_bsplines", "place"]
-
 
 def extended(breaks: FloatArray, n: int, *, cyclic: bool) -> FloatArray:
     """Return the breaks with n more on each side: repeated ends, or the breaks of the neighbouring periods."""

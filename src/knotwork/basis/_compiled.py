@@ -17,8 +17,6 @@ from knotwork.basis._base import MOST_TURNS
 from knotwork.basis._families import Functions
 from knotwork.basis._fitted import SHAPES, CompiledTable, Formula
 
-__all__ = ["encode_dense", "encode_sparse"]
-
 VALUES_PER_CALL = 1 << 17
 """Values that one call converts to float64 and encodes: enough to hide the cost of the call, 1 MiB per thread."""
 

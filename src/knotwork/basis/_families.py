@@ -14,23 +14,6 @@ from knotwork.basis._bspline import BSpline, CyclicSpline, bspline_slopes, bspli
 from knotwork.basis._natural import NaturalSpline
 from knotwork.basis._radial import RadialBasis, ThinPlateSpline
 
-__all__ = [
-    "FAMILIES",
-    "TRAITS",
-    "Family",
-    "FunctionTraits",
-    "Functions",
-    "ISpline",
-    "MSpline",
-    "PiecewiseLinear",
-    "derivative",
-    "evaluate",
-    "family_name",
-    "family_of",
-    "heights",
-    "make_basis",
-]
-
 
 class Functions(IntEnum):
     """Functions that a column is encoded by, in encoders and torch layers. Saved models contain these numbers."""

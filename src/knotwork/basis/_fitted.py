@@ -15,20 +15,6 @@ from knotwork.basis._families import TRAITS, Functions, family_name, family_of, 
 from knotwork.basis._natural import bends_of
 from knotwork.basis._radial import bump_widths
 
-__all__ = [
-    "MIN_SUPPORT",
-    "SMOOTH_LIMIT",
-    "CompiledTable",
-    "FittedAffine",
-    "FittedBasis",
-    "FittedColumn",
-    "FittedPeriodic",
-    "Formula",
-    "compiled_table",
-    "fitted_from_json",
-    "fitted_to_json",
-]
-
 
 class Formula(IntEnum):
     """Compiled formula of a column."""

@@ -9,8 +9,6 @@ from scipy.linalg import solve_banded
 
 from knotwork.basis._base import Basis, FloatArray
 
-__all__ = ["NaturalSpline", "bends_of"]
-
 MIN_STEP = 1e-60
 """Minimum width of an interval, as a share of the domain: squares of smaller ones would underflow."""
 

@@ -7,8 +7,6 @@ import numpy as np
 
 from knotwork.basis._base import Basis, FloatArray
 
-__all__ = ["RadialBasis", "ThinPlateSpline", "bump_widths"]
-
 
 def bump_widths(breaks: FloatArray) -> FloatArray:
     """Return the standard deviations of Gaussian bumps at the breaks: the mean distance to the neighbouring breaks."""

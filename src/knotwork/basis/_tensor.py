@@ -9,8 +9,6 @@ from scipy import sparse
 from knotwork._checks import argument_error
 from knotwork._loops import compiled
 
-__all__ = ["row_product"]
-
 
 def row_product(left: Any, right: Any) -> Any:
     """Return the products of every column of `left` with every column of `right`, row by row.

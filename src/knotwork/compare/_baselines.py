@@ -26,8 +26,6 @@ from knotwork._preparation.members import PreparedTable, Split
 from knotwork.compare._scoring import Scored, score_outputs, to_outputs
 from knotwork.errors import MissingPackageError
 
-__all__ = ["BASELINES", "Baseline", "FoldRows", "score_baselines"]
-
 Floats = npt.NDArray[np.float64]
 
 

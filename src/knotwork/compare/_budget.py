@@ -17,16 +17,6 @@ from knotwork.nn import Backbone
 from knotwork.report import enumerate_words
 from knotwork.training import EpochReport, Member, TrainingConfig, network_products, train
 
-__all__ = [
-    "ComparisonSchedule",
-    "Speed",
-    "make_schedule",
-    "measure_speed",
-    "refit_rows",
-    "report_seconds",
-    "unlimited_schedule",
-]
-
 
 @dataclass(frozen=True)
 class ScheduleRule:

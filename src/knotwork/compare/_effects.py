@@ -28,8 +28,6 @@ from knotwork.estimators import (
 )
 from knotwork.knots import PLACEMENTS, placement_traits, to_usual_range
 
-__all__ = ["MODEL_KNOTS", "FeaturePair", "ShownFeature", "feature_effects", "numbers_by_name", "ordered_categories"]
-
 Floats = npt.NDArray[np.float64]
 
 MODEL_KNOTS = "this model"

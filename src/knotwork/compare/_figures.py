@@ -21,21 +21,6 @@ from knotwork.compare._verdict import RankedRow, Ranking, significant
 from knotwork.encoders import FeatureChoice
 from knotwork.report import LIGHT, PHONE, Picture, clean_axes, method_colour, new_figure
 
-__all__ = [
-    "Bands",
-    "calibration_picture",
-    "choices_picture",
-    "confusion_picture",
-    "effect_limits",
-    "effect_picture",
-    "learning_picture",
-    "pair_picture",
-    "predicted_picture",
-    "ranking_picture",
-    "residual_bands",
-    "residual_picture",
-]
-
 Floats = npt.NDArray[np.float64]
 
 WIDE = 7.2
@@ -82,12 +67,12 @@ def _name(text: str) -> str:
     return short(text, 80)
 
 
-def tick_text(value: float, _: Any = None) -> str:
+def _tick_text(value: float, _: Any = None) -> str:
     """Return a number for an axis.
 
     Examples
     --------
-    >>> [tick_text(value) for value in (0.25, 1990, 12_500, 2_500_000)]
+    >>> [_tick_text(value) for value in (0.25, 1990, 12_500, 2_500_000)]
     ['0.25', '1990', '12,500', '2.5M']
     """
     if 1e6 <= abs(value) < 1e12:
@@ -109,7 +94,7 @@ def _small_figure(
         axes.tick_params(labelsize=8)
         axes.grid(axis="y", color=LIGHT.line, linewidth=0.6)
         axes.yaxis.set_major_locator(MaxNLocator(5))
-        axes.yaxis.set_major_formatter(FuncFormatter(tick_text))
+        axes.yaxis.set_major_formatter(FuncFormatter(_tick_text))
     grid[-1].set_xlabel(across, fontsize=9)
     grid[0].set_ylabel(upwards, fontsize=9)
     return figure, grid
@@ -159,7 +144,7 @@ def _draw_ranking(ranking: Ranking, width: float) -> Figure:
         dot.set_markerfacecolor(filled)
     axes.set_xlim(left, right)
     axes.xaxis.set_major_locator(MaxNLocator(6))
-    axes.xaxis.set_major_formatter(FuncFormatter(tick_text))
+    axes.xaxis.set_major_formatter(FuncFormatter(_tick_text))
     label = f"% above the {ranking.metric_name} of {short(str(ranking.reference.candidate), 20)}"
     axes.set_xlabel(label if width > PHONE else "% above the best encoding", fontsize=9)
     return figure
@@ -391,7 +376,7 @@ def _places(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def _at(value: Any) -> str:
-    return tick_text(float(f"{value:.3g}")) if isinstance(value, float) else _name(str(value))
+    return _tick_text(float(f"{value:.3g}")) if isinstance(value, float) else _name(str(value))
 
 
 def effect_limits(effects: Sequence[ShownFeature]) -> tuple[float, float]:
@@ -482,7 +467,7 @@ def _draw_counts(axes: Axes, effect: ShownFeature) -> None:
 
 def _number_ticks(axes: Axes) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(ROOM.ticks - 1))
-    axes.xaxis.set_major_formatter(FuncFormatter(tick_text))
+    axes.xaxis.set_major_formatter(FuncFormatter(_tick_text))
 
 
 def _value_ticks(axes: Axes, values: npt.NDArray[Any]) -> None:
@@ -493,10 +478,10 @@ def _value_ticks(axes: Axes, values: npt.NDArray[Any]) -> None:
         angle, side = (40, "right") if turned else (0, "center")
         axes.set_xticks(_places(values), labels, rotation=angle, ha=side, fontsize=7.5)
     elif len(values) <= ROOM.ticks:
-        axes.set_xticks(values, [tick_text(value) for value in values])
+        axes.set_xticks(values, [_tick_text(value) for value in values])
     elif np.allclose(np.diff(values), values[1] - values[0]):
         shown = values[:: -(-len(values) // ROOM.ticks)]
-        axes.set_xticks(shown, [tick_text(value) for value in shown])
+        axes.set_xticks(shown, [_tick_text(value) for value in shown])
     else:
         _number_ticks(axes)
 
@@ -512,7 +497,7 @@ def pair_picture(effect: ShownFeature, pair: FeaturePair, place: int, *, target:
         labels = [_at(value) if values.dtype.kind == "f" else short(str(value), 10) for value in values[kept]]
         axis.set_ticks((kept + 0.5).tolist(), labels)
     axes.tick_params(axis="x", labelrotation=0)
-    bar = figure.colorbar(shades, ax=axes, format=FuncFormatter(tick_text), ticks=MaxNLocator(5))
+    bar = figure.colorbar(shades, ax=axes, format=FuncFormatter(_tick_text), ticks=MaxNLocator(5))
     if bar.solids is not None:
         bar.solids.set_rasterized(False)  # images do not follow the mode of the page
     bar.outline.set_visible(False)

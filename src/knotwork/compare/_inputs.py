@@ -23,8 +23,6 @@ from knotwork.estimators import EFFORTS
 from knotwork.knots import TASKS, infer_task
 from knotwork.nn import BACKBONES, Backbone, make_backbone
 
-__all__ = ["SINGLE", "CompareOptions", "Source", "make_candidates", "read_sizes", "read_source"]
-
 ALWAYS_COMPARED = ("Std", "PLE", "BS-Q", "IS-Q", "IS-LGBM", "BS-Grad-U")
 """The families that do well in the paper, with knots of every kind, and plain scaling as a baseline."""
 

@@ -22,8 +22,6 @@ from knotwork.estimators import EFFECTS
 from knotwork.report import DARK, LIGHT, Cell, Picture, ReportTable, page_template, shown_picture
 from knotwork.training import METRICS
 
-__all__ = ["fold_frame", "ranking_frame", "ranking_table", "write_page", "write_text"]
-
 N_UNFOLDED, N_RESIDUALS = 6, 12
 """Figures of features that are shown and printed, the others being folded; and features with residuals, as many as have
 a figure of their effect by default."""

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from knotwork._preparation.columns import Columns
     from knotwork.estimators import TabularClassifier, TabularRegressor
 
-__all__ = ["WRITERS", "predict_table"]
-
 PART_ROWS = 1 << 18
 """Rows of a larger Parquet file that are predicted at a time."""
 

@@ -31,8 +31,6 @@ from knotwork.compare._verdict import Ranking, rank_candidates
 from knotwork.encoders import Encoding
 from knotwork.training import TrainingConfig, resolve_device
 
-__all__ = ["Rounds", "most_related"]
-
 
 @dataclass(frozen=True)
 class ExtensionRule:

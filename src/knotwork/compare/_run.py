@@ -49,8 +49,6 @@ from knotwork.estimators import (
 )
 from knotwork.training import D_CATEGORY, TrainingConfig, resolve_device
 
-__all__ = ["Comparison", "compare_table"]
-
 INTERRUPTED = (
     "Ctrl-C ended the comparison early. The ranking is of the networks trained so far, and no model was saved: run the "
     "same command again, or with a smaller --time-budget."

@@ -30,20 +30,6 @@ from knotwork.training import (
     train,
 )
 
-__all__ = [
-    "VALIDATION_SHARE",
-    "Progress",
-    "Scored",
-    "cross_validate",
-    "fold_table",
-    "groups_of",
-    "join_repetitions",
-    "naive_scores",
-    "predict_out_of_fold",
-    "score_outputs",
-    "to_outputs",
-]
-
 Floats = npt.NDArray[np.float64]
 Progress = Callable[[], AbstractContextManager[Reporter]]
 """Returns the progress display of one training."""

@@ -12,8 +12,6 @@ from knotwork.report import enumerate_words
 from knotwork.stats import compare_folds
 from knotwork.training import METRICS, TrainingConfig
 
-__all__ = ["HOW", "RankedRow", "Ranking", "explain_gain", "rank_candidates", "significant"]
-
 NAIVE = {"regression": "the mean of the target", "classification": "the shares of the classes"}
 
 ALPHA = 0.05

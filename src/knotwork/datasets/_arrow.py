@@ -22,8 +22,6 @@ from knotwork._checks import argument_error
 from knotwork.datasets._text import EXPANSION, check_expansion, quoted_reason
 from knotwork.errors import ArgumentError
 
-__all__ = ["parquet_parts", "parquet_rows", "read_arrow", "read_parquet"]
-
 FEATHER_1 = b"FEA1"
 ARROW = b"ARROW1"
 TRAILER = 4 + len(ARROW)

@@ -25,8 +25,6 @@ from knotwork.datasets._text import COMPRESSIONS, TextFormat, check_expansion, n
 from knotwork.errors import ColumnError, ColumnTypeError, MissingPackageError
 from knotwork.knots import TASKS, infer_task
 
-__all__ = ["READERS", "check_columns", "read_frame", "read_table", "target_labels"]
-
 
 def _read_excel(path: Path) -> tuple[pd.DataFrame, list[str]]:
     """Read the first sheet of an Excel file."""

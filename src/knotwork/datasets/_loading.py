@@ -46,8 +46,6 @@ from knotwork.datasets._synthetic import SYNTHETIC, SYNTHETIC_SEED
 from knotwork.datasets._table import SUBSAMPLE_SEED, Dataset, complete_rows, draw_rows
 from knotwork.errors import DatasetMismatchError, DatasetUnavailableError
 
-__all__ = ["EMBEDDED", "KEYS", "DatasetSummary", "fetch_dataset", "load_dataset", "summarise_datasets"]
-
 EMBEDDED: Mapping[str, Callable[..., Any]] = MappingProxyType(
     {
         "sk_diabetes": partial(load_diabetes, scaled=False),

@@ -21,24 +21,6 @@ from knotwork._tables import mixed_bits
 from knotwork.errors import ArgumentError, DatasetMismatchError
 from knotwork.knots import TASKS
 
-__all__ = [
-    "DATASETS",
-    "DatasetCheck",
-    "DatasetSpec",
-    "Place",
-    "cache_folder",
-    "check_dataset",
-    "content_sha256",
-    "data_folder",
-    "file_sha256",
-    "find_dataset",
-    "frame_problems",
-    "get_spec",
-    "is_offline",
-    "read_verified",
-    "unknown_key",
-]
-
 Words = npt.NDArray[np.uint64]
 
 MANTISSA_BITS = 30

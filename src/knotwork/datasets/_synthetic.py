@@ -12,20 +12,6 @@ from knotwork._checks import check_int
 from knotwork.datasets._registry import content_sha256
 from knotwork.datasets._table import Dataset
 
-__all__ = [
-    "SYNTHETIC",
-    "SYNTHETIC_SEED",
-    "ablation_function",
-    "encoding_illustration",
-    "illustration_curve",
-    "illustration_probability",
-    "synthetic_ablation",
-    "synthetic_classification",
-    "synthetic_defects",
-    "synthetic_regression",
-    "synthetic_rentals",
-]
-
 FloatArray = npt.NDArray[np.float64]
 
 SYNTHETIC_SEED = 42

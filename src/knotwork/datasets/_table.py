@@ -14,8 +14,6 @@ from knotwork.datasets._registry import DatasetSpec
 from knotwork.errors import ColumnError, ColumnTypeError
 from knotwork.knots import TASKS
 
-__all__ = ["SUBSAMPLE_SEED", "Dataset", "complete_rows", "draw_rows"]
-
 SUBSAMPLE_SEED = 42
 """Random seed of the rows that the study draws."""
 

@@ -23,8 +23,6 @@ import pandas as pd
 from knotwork._checks import argument_error, check_installed, listed, type_error
 from knotwork.errors import ArgumentError, ColumnError
 
-__all__ = ["COMPRESSIONS", "TextFormat", "check_expansion", "name_columns", "quoted_reason", "read_text"]
-
 SEPARATORS = {"\t": "tabs", "|": "'|'", ";": "';'", ",": "commas"}
 """Detectable separators, and their names in sentences. If two fit equally well, the first is chosen: commas also occur
 in text and in numbers."""

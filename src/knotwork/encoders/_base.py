@@ -54,8 +54,6 @@ from knotwork.encoders._sketch import TableSketch
 from knotwork.errors import ArgumentError
 from knotwork.knots import TASKS, Column, Placement, Target, describe, resolve_placement
 
-__all__ = ["Encoder", "count_threads"]
-
 FEWEST_VALUES_FOR_THREADS = 50_000
 """Smaller tables whose knots need no target are fitted in one thread, in less time than it takes to start threads."""
 

@@ -14,15 +14,6 @@ from knotwork.basis import FittedColumn, FloatArray, compiled_table, encode_dens
 from knotwork.encoders._methods import Encoding
 from knotwork.knots import Column, Target
 
-__all__ = [
-    "FEATURE_CANDIDATES",
-    "FeatureChoice",
-    "choose_columns",
-    "choose_per_feature",
-    "first_good",
-    "read_candidates",
-]
-
 FEATURE_CANDIDATES = (
     "IS-CART@30",
     "PLE@30",
@@ -167,12 +158,12 @@ def choose_per_feature(
         names=names,
         task=target.task,
         weights=weights,
-        candidates=read_candidates(candidates),
+        candidates=_read_candidates(candidates),
         seed=random_state,
     )
 
 
-def read_candidates(candidates: Sequence[str]) -> list[Encoding]:
+def _read_candidates(candidates: Sequence[str]) -> list[Encoding]:
     """Return the encodings with these names; learned knots and embeddings raise an error."""
     if isinstance(candidates, str) or not isinstance(candidates, Sequence) or not len(candidates):
         raise type_error("candidates", "be a sequence of encodings", candidates, "Write ['Std', 'BS-Q@15'].")
@@ -196,7 +187,7 @@ def choose_columns(
 
     The target, of shape (n,) or (n, k), has numbers or codes of classes.
     """
-    candidates = read_candidates(FEATURE_CANDIDATES) if candidates is None else list(candidates)
+    candidates = _read_candidates(FEATURE_CANDIDATES) if candidates is None else list(candidates)
     sizes = [candidate.size or 1 for candidate in candidates]
     n_rows = int(min(COMPARISON.most_rows, COMPARISON.most_values / max(numbers.shape[1] * max(sizes), 1)))
     rows = np.random.default_rng(seed).permutation(len(numbers))[:n_rows]

@@ -14,8 +14,6 @@ from sklearn import clone
 
 from knotwork._checks import argument_error, suggestion
 
-__all__ = ["Cluster", "find_cluster"]
-
 ENCODERS_PER_TASK = 16
 """Encoders of partitions that one task merges."""
 

@@ -25,21 +25,6 @@ from knotwork.encoders._transformers import (
 from knotwork.errors import ArgumentTypeError
 from knotwork.knots import PLACEMENTS, placement_traits, resolve_placement
 
-__all__ = [
-    "METHODS",
-    "METHOD_TABLE",
-    "PAPER_METHODS",
-    "PER_FEATURE",
-    "Embedding",
-    "Encoding",
-    "EncodingName",
-    "Method",
-    "MethodTable",
-    "PerFeatureEncoder",
-    "check_method",
-    "make_encoder",
-]
-
 
 class EncodingName(NamedTuple):
     """The parts of the name of an encoding, as text; None where a part is missing.

@@ -20,17 +20,6 @@ from knotwork.encoders._transformers import SplineEncoder
 from knotwork.errors import ColumnError
 from knotwork.knots import Column, Target, repeated_rows
 
-__all__ = [
-    "FoundPair",
-    "RankedPairs",
-    "bin_codes",
-    "find_pairs",
-    "number_of_bins",
-    "place_pairs",
-    "rank_cells",
-    "rank_pairs",
-]
-
 
 @dataclass(frozen=True)
 class AdditiveRule:

@@ -10,8 +10,6 @@ from knotwork.basis import FloatArray
 from knotwork.errors import ColumnTypeError
 from knotwork.knots import QuantileSketch
 
-__all__ = ["RowSample", "TableSketch"]
-
 
 class RowSample:
     """A uniform sample of the rows of a table in parts, without replacement: all rows as long as there are few.

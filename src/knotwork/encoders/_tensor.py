@@ -18,8 +18,6 @@ from knotwork.encoders._pairs import place_pairs, rank_pairs, too_few_columns
 from knotwork.encoders._transformers import SplineEncoder
 from knotwork.knots import Placement, Target
 
-__all__ = ["TensorSplineEncoder"]
-
 REMAINDERS = {
     "drop": "columns in no pair are left out",
     "splines": "columns in no pair are encoded one by one, in front of the pairs",

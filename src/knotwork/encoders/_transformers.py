@@ -23,16 +23,6 @@ from knotwork.basis import (
 from knotwork.encoders._base import Encoder
 from knotwork.knots import Column, Placement, Target, cart_thresholds, complete, resolve_placement, separated
 
-__all__ = [
-    "SCALINGS",
-    "WAVE_FAMILIES",
-    "PeriodicEncoder",
-    "PiecewiseLinearEncoder",
-    "ScalarEncoder",
-    "SplineEncoder",
-    "check_period",
-]
-
 SCALINGS = {
     "standard": "mean 0 and standard deviation 1",
     "minmax": "the training range becomes [0, 1]",

@@ -31,8 +31,6 @@ from knotwork.training import Objective, Reporter, TrainingConfig
 if TYPE_CHECKING:  # an estimator that is made does not load additive models
     from knotwork.additive import Contributions
 
-__all__ = ["FromModel", "TabularEstimator", "fitted", "settings_of"]
-
 Value = TypeVar("Value")
 Estimator = TypeVar("Estimator", bound="TabularEstimator")
 

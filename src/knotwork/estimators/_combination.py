@@ -26,11 +26,6 @@ from knotwork.training import (
     validation_scores,
 )
 
-__all__ = [
-    "SMALLEST_PROBABILITY", "Combination", "HeldOut", "Residuals", "ValidationRows", "bagged_weights",
-    "combine_members", "greedy_weights", "reliability", "shuffled_losses", "temperature", "tempered",
-]  # fmt: skip
-
 FloatArray = npt.NDArray[np.float64]
 FARTHEST_SCALED = 1e300
 """Predictions and targets farther from the mean, in units of the spread, are moved here: sums of them stay finite."""

@@ -15,8 +15,6 @@ from knotwork.estimators._base import FromModel, TabularEstimator
 from knotwork.estimators._combination import SMALLEST_PROBABILITY, Residuals
 from knotwork.training import OBJECTIVES
 
-__all__ = ["TabularClassifier", "TabularRegressor"]
-
 
 @final
 class TabularRegressor(RegressorMixin, TabularEstimator):

@@ -23,11 +23,6 @@ from knotwork.estimators._model import FittedModel
 if TYPE_CHECKING:  # an estimator that is made does not load additive models
     from knotwork.additive import Contributions
 
-__all__ = [
-    "EFFECTS", "FeatureEffect", "TableFunction", "averaged_rows", "column_effect", "column_pictures", "contributions",
-    "effects", "plot_effects", "plot_history", "representatives", "responses_at", "table_function",
-]  # fmt: skip
-
 Floats = npt.NDArray[np.float64]
 
 ROWS_PER_CALL, NUMBERS_PER_CALL = 1 << 16, 1 << 24

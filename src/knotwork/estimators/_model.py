@@ -27,12 +27,6 @@ from knotwork.estimators._plans import Warm
 from knotwork.nn import Backbone
 from knotwork.training import Objective, Trained, TrainingConfig, make_objective
 
-__all__ = [
-    "Calibration", "Classification", "FittedModel", "Held", "Regression", "Task", "Weights", "by_target", "doubled",
-    "make_task",
-]  # fmt: skip
-
-
 Floats = npt.NDArray[np.float64]
 Weights = Floats | None
 

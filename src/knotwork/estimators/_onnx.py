@@ -22,8 +22,6 @@ from knotwork.estimators._onnx_encodings import encoded_features
 from knotwork.nn import FLOAT, Array, OnnxGraph, as_numpy
 from knotwork.training import Network, Objective, Piece, output_units
 
-__all__ = ["export_onnx"]
-
 OPSETS = {"": 18, "ai.onnx.ml": 4}
 IR_VERSION = 9
 INT64, STRING, BOOL, DOUBLE, UINT64 = 7, 8, 9, 11, 13

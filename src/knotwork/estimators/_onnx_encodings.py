@@ -19,8 +19,6 @@ from knotwork.nn import (
 )
 from knotwork.training import Network
 
-__all__ = ["encoded_features"]
-
 
 def encoded_features(graph: OnnxGraph, numbers: str, missing: str, *, network: Network, member: int) -> str:
     """Add encoding and embedding of one member; return the name of (n, n_features, columns) encoded values in float32.

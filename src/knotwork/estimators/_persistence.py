@@ -29,7 +29,8 @@ from knotwork._model_files import (
     open_model_file,
     write_model_file,
 )
-from knotwork._preparation.columns import SAVED_COLUMNS, Columns, TableColumn
+from knotwork._preparation.columns import Columns
+from knotwork._preparation.learning import SAVED_COLUMNS, TableColumn
 from knotwork._preparation.members import N_FLAGS
 from knotwork._preparation.targets import Labels
 from knotwork.encoders import METHOD_TABLE, Embedding, Encoding, FeatureChoice
@@ -57,8 +58,6 @@ from knotwork.training import (
     TrainingConfig,
     resolve_device,
 )
-
-__all__ = ["load", "save"]
 
 Floats = npt.NDArray[np.float64]
 

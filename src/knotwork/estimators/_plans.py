@@ -12,11 +12,6 @@ from knotwork.encoders import Encoding, FeatureChoice
 from knotwork.nn import Backbone, InteractionConfig, MLPConfig, RealMLPConfig, ResNetConfig, TabMConfig
 from knotwork.training import History, Member, Trained, TrainingConfig, TrainingTable, network_products
 
-__all__ = [
-    "EFFORTS", "FitPlan", "Recipe", "Warm", "effort_seconds", "plan_effort", "plan_members", "refit_members",
-    "share_of_validation", "warm_members",
-]  # fmt: skip
-
 
 @dataclass(frozen=True)
 class Recipe:

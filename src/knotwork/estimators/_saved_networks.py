@@ -21,8 +21,6 @@ from knotwork.encoders import Embedding
 from knotwork.nn import WAVE_KINDS, Backbone, InteractionConfig, StackEncoding, StackLayout
 from knotwork.training import Network, Piece
 
-__all__ = ["MOST_LAYERS", "NetworkShape", "SavedPiece", "check_layers", "network_arrays"]
-
 COUNTS = ("n_blocks",)
 """Settings of backbones that are numbers of layers; the other integers are widths, bounded by the elements."""
 

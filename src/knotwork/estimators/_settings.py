@@ -34,12 +34,6 @@ from knotwork.training import (
     resolve_devices,
 )
 
-__all__ = [
-    "CANDIDATES", "ENSEMBLE", "SEARCHES", "ColumnConfig", "FitSettings", "ValidationConfig", "check_source",
-    "choose_encodings", "choose_features", "hinted", "nested_parameters", "plan_choice", "with_nested",
-]  # fmt: skip
-
-
 USUAL_SHARE = 0.1
 """Share of the last rows that are held out in tables in the order of time, a convention."""
 
@@ -176,7 +170,7 @@ class FitSettings:
             check_int(self.n_members, "n_members", minimum=1)
         if self.backbone != "auto":
             self._check_categories(make_backbone(self.backbone))
-        check_search(self.encoding, self.search)
+        _check_search(self.encoding, self.search)
         if self.interactions is not None:
             InteractionConfig.from_value(self.interactions)
         if not is_cluster(self.device):
@@ -299,7 +293,7 @@ time that their stacks leave goes to the others.
 """
 
 
-def check_search(encoding: Any, search: Any) -> None:
+def _check_search(encoding: Any, search: Any) -> None:
     """Raise an error if a way to choose among encodings does not suit the encodings."""
     is_list = isinstance(encoding, Sequence) and not isinstance(encoding, str)
     if search is None:

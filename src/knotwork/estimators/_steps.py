@@ -51,8 +51,6 @@ from knotwork.training import (
     train_spread,
 )
 
-__all__ = ["Monitor", "Preparation", "combine", "fit_model", "prepare", "train"]
-
 IMPORTANCE_ROWS = 1000
 """Most validation rows that are kept for `feature_importances_`."""
 

@@ -41,8 +41,6 @@ from knotwork.estimators._steps import (
 )
 from knotwork.training import RowChunks, RowFormat, TrainingTable, column_units
 
-__all__ = ["predicted_batches", "prepare_stream", "read_beside_target", "scratch_folder"]
-
 STREAMED_ROWS = 1 << 18
 """Rows that are predicted at a time: a multiple of those that networks predict together, whose results are the same."""
 

@@ -14,20 +14,6 @@ from knotwork._tables import missing_mask
 from knotwork.basis import FloatArray, into_period
 from knotwork.errors import ArgumentError
 
-__all__ = [
-    "OUTLIERS",
-    "TASKS",
-    "Column",
-    "OutlierRule",
-    "Target",
-    "column_domain",
-    "infer_task",
-    "to_usual_range",
-    "usual_range",
-    "usual_range_of",
-    "without_outliers",
-]
-
 TASKS = ("regression", "classification")
 """The tasks: kinds of targets."""
 

@@ -23,26 +23,6 @@ from knotwork.basis import MIN_GAP, FloatArray, binary_unit, check_knots
 from knotwork.knots._columns import Column, Target
 from knotwork.knots._trees import grow_tree
 
-__all__ = [
-    "PLACEMENTS",
-    "CartPlacement",
-    "FixedPlacement",
-    "LightGBMPlacement",
-    "Placement",
-    "PlacementTraits",
-    "QuantilePlacement",
-    "TreePlacement",
-    "UniformPlacement",
-    "cart_thresholds",
-    "complete",
-    "describe",
-    "placement_traits",
-    "repeated_rows",
-    "resolve_placement",
-    "select_spaced",
-    "separated",
-]
-
 
 class Placement(Protocol):
     """A rule that turns a column into knots.

@@ -11,8 +11,6 @@ from knotwork._checks import argument_error, check_int, type_error
 from knotwork.basis import FloatArray
 from knotwork.knots._columns import Column
 
-__all__ = ["QuantileSketch"]
-
 MIN_COUNTED = 1024
 """Minimum number of distinct values that are counted exactly, for any capacity."""
 

@@ -14,8 +14,6 @@ from knotwork._loops import compiled
 from knotwork.basis import FloatArray
 from knotwork.knots._columns import Column, Target
 
-__all__ = ["grow_tree"]
-
 LEAST_REDUCTION = 1e-13
 """Smallest reduction of the sum of squares of the target, as a share of it: smaller ones are rounding errors."""
 

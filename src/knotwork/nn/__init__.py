@@ -4,6 +4,7 @@ from knotwork._checks import check_part
 
 check_part(__name__)
 
+from knotwork._kernels.fixed_order import look_up
 from knotwork.nn._backbones import (
     BACKBONES,
     Backbone,
@@ -30,7 +31,6 @@ from knotwork.nn._linear import (
     first_places,
     initialise,
     left_empty,
-    look_up,
     make_draw,
     member_seeds,
 )

@@ -12,11 +12,6 @@ from knotwork._checks import argument_error, check_choice, listed, type_error
 from knotwork.nn._flat import MLP, RealMLP, ResNet, TabM
 from knotwork.nn._ft_transformer import FTTransformer
 
-__all__ = [
-    "BACKBONES", "Backbone", "FTTransformerConfig", "MLPConfig", "RealMLPConfig", "ResNetConfig", "TabMConfig",
-    "make_backbone",
-]  # fmt: skip
-
 
 @dataclass(frozen=True)
 class Backbone(ABC):

@@ -11,8 +11,6 @@ from knotwork._kernels.encoded_linear import encode_linear, has_fused
 from knotwork.nn._encoding import PiecewiseLinearEncoding, SplineEncoding
 from knotwork.nn._smoothness import PENALISED, difference_penalty, differences
 
-__all__ = ["EncodedLinear"]
-
 PATHS = ("auto", "fused", "dense")
 
 

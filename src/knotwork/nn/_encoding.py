@@ -28,18 +28,6 @@ from knotwork._kernels.encoding import (
 )
 from knotwork.basis import FAMILIES, SMOOTH_LIMIT, TRAITS, Functions, family_name
 
-__all__ = [
-    "KnotEncoding",
-    "PeriodicEncoding",
-    "PiecewiseLinearEncoding",
-    "SplineEncoding",
-    "periodic_rows",
-    "scaled_knots",
-    "scaled_knots_of",
-    "separated",
-    "smoothly_clipped",
-]
-
 MISSING_TREATMENTS = ("zeros", "indicator", "learned", "error")
 
 MIN_FIXED_SPACING = 1e-6

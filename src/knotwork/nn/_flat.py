@@ -28,8 +28,6 @@ from knotwork.nn._linear import (
     normal,
 )
 
-__all__ = ["MLP", "FlatNetwork", "RealMLP", "ResNet", "TabM", "mean_prediction"]
-
 N_MEAN = 5
 """Rows whose mean becomes a bias, as in RealMLP."""
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from knotwork._checks import argument_error, check_choice, check_int
 from knotwork._kernels.attention import attention, divided_product
 from knotwork._kernels.dropout import Noise
+from knotwork._kernels.fixed_order import look_up
 from knotwork._kernels.transformer import layer_norm, make_tokens, reglu_dropout
 from knotwork.nn._graph import EPSILON, OnnxGraph, as_numpy
 from knotwork.nn._linear import (
@@ -23,11 +24,8 @@ from knotwork.nn._linear import (
     first_places,
     flat_rows,
     initialise,
-    look_up,
     member_seeds,
 )
-
-__all__ = ["TOKENS", "FTTransformer"]
 
 TOKENS = ("feature", "coordinate")
 

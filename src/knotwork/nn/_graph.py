@@ -15,8 +15,6 @@ from torch import Tensor
 
 from knotwork.nn._linear import Linear
 
-__all__ = ["EPSILON", "FLOAT", "Array", "OnnxGraph", "as_numpy"]
-
 Array = npt.NDArray[Any]
 
 FLOAT = 1

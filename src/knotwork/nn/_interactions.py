@@ -25,8 +25,6 @@ from knotwork.nn._linear import (
     normal,
 )
 
-__all__ = ["InteractionConfig", "PairEmbedding", "TensorSplineEncoding"]
-
 
 @dataclass(frozen=True)
 class WaveRule:

@@ -16,27 +16,7 @@ from torch import Tensor, nn
 
 from knotwork._checks import argument_error, check_bool, check_int, check_number
 from knotwork._kernels.dropout import Noise, drawn_bits, member_keys
-from knotwork._kernels.fixed_order import look_up, product
-
-__all__ = [
-    "Draw",
-    "FeatureEmbedding",
-    "Initial",
-    "Linear",
-    "Stream",
-    "Uniform",
-    "check_dropout",
-    "draw_columns",
-    "draw_rows",
-    "first_places",
-    "flat_rows",
-    "initialise",
-    "left_empty",
-    "look_up",
-    "make_draw",
-    "member_seeds",
-    "normal",
-]
+from knotwork._kernels.fixed_order import product
 
 Draw = Callable[[int], Tensor]
 """Draws n numbers for every member, uniform in (-1, 1), of shape (n_members, n); new numbers at every call."""

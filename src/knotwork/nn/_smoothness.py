@@ -7,8 +7,6 @@ from torch.nn.functional import pad
 from knotwork.basis import Functions
 from knotwork.nn._stack import StackEncoding
 
-__all__ = ["PENALISED", "bands_of", "difference_penalty", "differences", "penalty_gradient"]
-
 PENALISED = (Functions.LOCAL, Functions.UNIT_AREA, Functions.NORMALISED, Functions.TAILS)
 """Kinds of functions whose weights have differences: B-, M- and I-splines and PLE."""
 

@@ -26,8 +26,6 @@ from knotwork.basis import FAMILIES, FittedAffine, FittedBasis, FittedColumn, Fi
 from knotwork.nn._encoding import KnotEncoding, periodic_rows, scaled_knots, separated, smoothly_clipped
 from knotwork.nn._linear import Stream, make_draw
 
-__all__ = ["LARGEST_SCALED", "WAVE_KINDS", "FunctionKind", "StackEncoding", "StackLayout", "kind_of"]
-
 LARGEST_RANGE = 1e30
 """Largest range of a feature in the units of the table, and one over the smallest: limits of float32."""
 

@@ -27,27 +27,6 @@ from knotwork.stats import (
 )
 from knotwork.training import TrainingConfig
 
-__all__ = [
-    "LEVEL",
-    "SCORES",
-    "TASKS",
-    "RankTable",
-    "ReportPart",
-    "Score",
-    "all_sizes",
-    "file_name",
-    "in_order",
-    "name_size",
-    "of_size",
-    "rank_table",
-    "read_records",
-    "seeds_per_fold",
-    "sizes_of",
-    "split_records",
-    "summarise_folds",
-    "wide_problems",
-]
-
 Floats = npt.NDArray[np.float64]
 
 _TRAINED = ["task", "dataset", "network", "method", "size", "fold", "seed"]

@@ -16,8 +16,6 @@ from knotwork._checks import argument_error, check_bool
 from knotwork.report._style import Style, Theme, root_figure, theme_of
 from knotwork.stats import check_not_negative, cliques, read_numbers
 
-__all__ = ["draw_cd_diagram"]
-
 Floats = npt.NDArray[np.float64]
 
 

@@ -18,26 +18,6 @@ from knotwork.report._style import LIGHT, add_legend, draw_point, label_points, 
 from knotwork.report._tables import DASH, ReportTable, cell_rows, format_span, size_cell
 from knotwork.stats import RankIntervals, average_ranks, bootstrap_ranks, relative_errors, wilcoxon_holm
 
-__all__ = [
-    "BUDGET_RULES",
-    "Advice",
-    "advice_table",
-    "advise",
-    "complexity_table",
-    "cost_pictures",
-    "describe_ratios",
-    "describe_stacks",
-    "fixed_counterpart",
-    "overhead_table",
-    "pareto_front",
-    "per_epoch",
-    "ratio_table",
-    "ratios_of",
-    "stack_table",
-    "time_picture",
-    "time_table",
-]
-
 LOG_RATIO = 8.0
 """An axis of times is logarithmic if the longest is more than this many times the shortest."""
 

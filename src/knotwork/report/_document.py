@@ -27,8 +27,6 @@ from knotwork.report._tables import ReportTable
 from knotwork.report._traces import Traces, load_traces
 from knotwork.study import load_results, read_manifests, with_known
 
-__all__ = ["load_plans", "load_records", "make_report", "report_folder"]
-
 SectionMaker = Callable[[Sequence[ReportPart]], Section | None]
 """Makes a further section of a report from its parts, or returns None."""
 

@@ -48,23 +48,6 @@ from knotwork.report._style import (
 from knotwork.report._tables import DASH, grid_name
 from knotwork.report._words import enumerate_words
 
-__all__ = [
-    "RankPair",
-    "cd_pictures",
-    "draw_agreement",
-    "draw_heatmap",
-    "draw_rank_dots",
-    "draw_rank_lines",
-    "draw_size_curves",
-    "grid_picture",
-    "heatmap_picture",
-    "lead_picture",
-    "legend_of",
-    "look_of",
-    "score_picture",
-    "size_picture",
-]
-
 Floats = npt.NDArray[np.float64]
 
 _CELL = 0.62, 0.34
@@ -146,7 +129,7 @@ def lead_picture(tables: Sequence[RankTable]) -> Picture | None:
     if not panels:
         return None
     by_size = any(len(of_task) > 1 for of_task in panels.values())
-    draw = draw_rank_lines if by_size else draw_rank_dots
+    draw = _draw_rank_lines if by_size else draw_rank_dots
     wide, narrow = (draw(list(panels.values()), narrow=narrow) for narrow in (False, True))
     best = "; ".join(f"{table.label}: {enumerate_words(table.best)} {table.ranks.min():.2f}" for table in tested)
     counts = sorted({len(table.problems) for table in tested})
@@ -181,7 +164,7 @@ def _drawn_panels(n: int, *, size: tuple[float, float], narrow: bool) -> tuple[D
     return Drawing(figure), grid
 
 
-def draw_rank_lines(panels: Sequence[Sequence[RankTable]], *, narrow: bool = False) -> Drawing:
+def _draw_rank_lines(panels: Sequence[Sequence[RankTable]], *, narrow: bool = False) -> Drawing:
     """Draw average ranks by size as lines, labelled at their ends, a panel per task, the best on top.
 
     The line and the name of a method have the group ids ``lead-PANEL-METHOD`` and ``lead-PANEL-METHOD-name``; `narrow`
@@ -253,7 +236,7 @@ def _spread(heights: Sequence[float], *, gap: float, low: float, high: float) ->
 def draw_rank_dots(panels: Sequence[Sequence[RankTable]], *, narrow: bool = False) -> Drawing:
     """Draw average ranks of one size with bootstrap intervals, a row per method, the best on top, a panel per task.
 
-    Group ids and `narrow` are as in `draw_rank_lines`.
+    Group ids and `narrow` are as in `_draw_rank_lines`.
     """
     n = max(len(tables[0].methods) for tables in panels)
     drawing, grid = _drawn_panels(len(panels), size=(4.6, 0.95 + 0.24 * n), narrow=narrow)

@@ -14,16 +14,6 @@ from knotwork._checks import argument_error
 from knotwork.encoders import PiecewiseLinearEncoder, SplineEncoder, make_encoder
 from knotwork.report._style import Theme, clean_axes, new_figure, new_panels, panel_title, theme_of
 
-__all__ = [
-    "FitPanel",
-    "FittedCurve",
-    "draw_bases",
-    "draw_encoded_value",
-    "draw_features",
-    "draw_fits",
-    "draw_scatter",
-]
-
 PANELS = {
     "PLE": "piecewise-linear ramps, edges at splits of a tree",
     "BS-Q": "B-splines, knots at quantiles",

@@ -18,18 +18,6 @@ from knotwork._files import write_together
 from knotwork.report._style import LIGHT, PHONE, Theme, dark_svg, darken, natural_width, recoloured, svg_text
 from knotwork.report._tables import ReportTable
 
-__all__ = [
-    "PAGE_LIMITS",
-    "Drawing",
-    "PageLimits",
-    "Picture",
-    "ReportFiles",
-    "Section",
-    "page_template",
-    "save_figure",
-    "shown_picture",
-]
-
 _IMAGE = re.compile(r"<image\b([^>]*?)/>")
 
 

@@ -26,32 +26,6 @@ from knotwork.basis import FAMILIES
 from knotwork.encoders import METHOD_TABLE, EncodingName
 from knotwork.knots import PLACEMENTS
 
-__all__ = [
-    "DARK",
-    "LIGHT",
-    "PHONE",
-    "Style",
-    "Theme",
-    "add_legend",
-    "clean_axes",
-    "dark_svg",
-    "darken",
-    "draw_point",
-    "label_points",
-    "method_colour",
-    "method_marker",
-    "name_axes",
-    "natural_width",
-    "new_figure",
-    "new_panels",
-    "panel_title",
-    "recoloured",
-    "root_figure",
-    "settle_layout",
-    "svg_text",
-    "theme_of",
-]
-
 
 @dataclass(frozen=True)
 class Theme:
@@ -247,7 +221,7 @@ def add_legend(
     return figure.legend(handles, labels, loc=loc, fontsize=fontsize, frameon=False, labelcolor=LIGHT.ink, **style)
 
 
-def settle_layout(figure: Figure) -> None:
+def _settle_layout(figure: Figure) -> None:
     """Compute the layout of a figure now, so that placed labels do not move when the figure is saved."""
     engine = figure.get_layout_engine()
     if engine is not None:
@@ -265,7 +239,7 @@ def label_points(
     tried in a fixed order, so that equal figures have equal labels. Points and line have the shape (n, 2).
     """
     figure = root_figure(axes)
-    settle_layout(figure)
+    _settle_layout(figure)
     scale, frame = figure.dpi / 72, axes.get_window_extent()
     centres = axes.transData.transform(np.asarray(points, dtype=float))
     taken = np.hstack([centres - 4, centres + 4])  # left, bottom, right and top of what is drawn
@@ -302,7 +276,7 @@ def svg_text(figure: Figure) -> str:
     The layout is computed once, so that the figure has the same layout when it is saved later.
     """
     buffer = io.StringIO()
-    settle_layout(figure)
+    _settle_layout(figure)
     # The salt and the missing metadata make the file the same in every run.
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "knotwork"}), _without_glyph_warnings():
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})

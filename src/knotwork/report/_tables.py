@@ -14,25 +14,6 @@ from knotwork.report._aggregate import LEVEL, SCORES, RankTable, all_sizes, file
 from knotwork.stats import compare_folds, wins
 from knotwork.training import METRICS
 
-__all__ = [
-    "DASH",
-    "Cell",
-    "ReportTable",
-    "average_rank_table",
-    "browse_table",
-    "cell_rows",
-    "dataset_table",
-    "detail_table",
-    "fold_scores",
-    "fold_table",
-    "format_number",
-    "grid_name",
-    "grid_table",
-    "mark_best",
-    "metric_table",
-    "win_table",
-]
-
 DASH = "\N{EN DASH}"
 """Shown for a missing number."""
 
@@ -205,7 +186,7 @@ def _cell(value: Cell | str | float | None, digits: int) -> Cell:
     return Cell(value) if isinstance(value, str) else Cell(value=None if value is None else float(value), digits=digits)
 
 
-def mark_best(cells: Sequence[Cell], *, lower_is_better: bool) -> list[Cell]:
+def _mark_best(cells: Sequence[Cell], *, lower_is_better: bool) -> list[Cell]:
     """Return the cells with the best numbers in bold: all that equal the best value before rounding."""
     values = [cell.value for cell in cells if cell.value is not None and cell.has_value and not cell.note]
     best = (min if lower_is_better else max)(values, default=None)
@@ -259,7 +240,7 @@ def _score_rows(summary: pd.DataFrame, task: str, size: int | None) -> list[tupl
         if size is not None and problem["size"].isna().all() and (network, dataset) in elsewhere:
             continue
         scores = problem.drop_duplicates("method", keep="last")
-        cells = mark_best(list(map(_score_cell, scores.itertuples())), lower_is_better=SCORES[task].lower_is_better)
+        cells = _mark_best(list(map(_score_cell, scores.itertuples())), lower_is_better=SCORES[task].lower_is_better)
         rows.append((str(dataset), str(network), dict(zip(scores["method"], cells, strict=True))))
     return rows
 
@@ -356,7 +337,7 @@ def average_rank_table(tables: Sequence[RankTable]) -> ReportTable:
         dict(
             zip(
                 table.methods,
-                mark_best([Cell(value=rank, digits=2) for rank in ranks.tolist()], lower_is_better=True),
+                _mark_best([Cell(value=rank, digits=2) for rank in ranks.tolist()], lower_is_better=True),
                 strict=True,
             )
         )
@@ -451,7 +432,7 @@ def grid_table(summary: pd.DataFrame, dataset: str, *, network: str) -> ReportTa
     part = summary[(summary["dataset"] == dataset) & (summary["network"] == network)]
     metric = SCORES[str(part["task"].iloc[0])]
     sizes = all_sizes(part)
-    cells = mark_best(list(map(_score_cell, part.itertuples())), lower_is_better=metric.lower_is_better)
+    cells = _mark_best(list(map(_score_cell, part.itertuples())), lower_is_better=metric.lower_is_better)
     scores = dict(zip(zip(part["method"], part["size"].fillna(0), strict=True), cells, strict=True))
     return ReportTable(
         grid_name(dataset, network),

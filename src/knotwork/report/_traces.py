@@ -20,20 +20,6 @@ from knotwork.report._page import Drawing, Picture
 from knotwork.report._style import LIGHT, Style, add_legend, draw_point, name_axes, new_panels, panel_title
 from knotwork.study import PLANS, load_curves, load_histories, load_knot_paths, load_plan
 
-__all__ = [
-    "TRUTHS",
-    "Traces",
-    "describe_knots",
-    "draw_knot_trajectories",
-    "draw_learning_curves",
-    "fit_picture",
-    "knot_pictures",
-    "learning_picture",
-    "load_traces",
-    "noiseless_scores",
-    "scatter_picture",
-]
-
 Floats = npt.NDArray[np.float64]
 
 TRUTHS = {"illustration_regression": illustration_curve, "illustration_classification": illustration_probability}

@@ -16,23 +16,6 @@ from knotwork.report._tables import ReportTable, cell_rows, format_number, forma
 from knotwork.stats import problem_correlation
 from knotwork.study import PROVENANCE
 
-__all__ = [
-    "Finding",
-    "checksum_table",
-    "describe_best",
-    "describe_dependence",
-    "describe_gaps",
-    "describe_grid",
-    "describe_ranks",
-    "describe_records",
-    "describe_seeds",
-    "describe_variants",
-    "enumerate_words",
-    "lead_sentences",
-    "list_failures",
-    "list_sources",
-]
-
 
 @dataclass(frozen=True)
 class Finding:

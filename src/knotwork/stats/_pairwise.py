@@ -11,8 +11,6 @@ from scipy.stats import t as student
 from knotwork._checks import argument_error, check_bool, check_int
 from knotwork.stats._scores import Floats, check_fraction, check_not_negative, read_numbers, read_scores
 
-__all__ = ["FoldComparison", "PairwiseResult", "compare_folds", "holm", "wilcoxon_holm", "wins"]
-
 _EXACT_UP_TO = 50
 """Number of differences up to which p-values are exact, as in SciPy."""
 

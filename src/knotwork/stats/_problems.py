@@ -15,8 +15,6 @@ from scipy.stats import rankdata
 from knotwork._checks import argument_error, check_int
 from knotwork.stats._scores import Floats, check_fraction, read_numbers, read_scores
 
-__all__ = ["average_problems", "group_codes", "noise_floor", "problem_correlation", "relative_errors"]
-
 
 def relative_errors(errors: npt.ArrayLike) -> Floats:
     """Divide the errors of each problem by their mean, so that problems with large errors do not outweigh others.

@@ -12,8 +12,6 @@ from scipy.stats import rankdata, studentized_range
 from knotwork._checks import argument_error, check_bool, check_int
 from knotwork.stats._scores import Floats, check_fraction, check_not_negative, read_numbers, read_scores
 
-__all__ = ["FriedmanResult", "average_ranks", "cliques", "critical_difference", "friedman", "pairwise_cliques", "ranks"]
-
 
 def ranks(scores: npt.ArrayLike, lower_is_better: bool = True) -> Floats:
     """Rank the methods in each problem: 1 is the best, and methods that tie share the average of their ranks.

@@ -12,8 +12,6 @@ from knotwork.stats._problems import group_codes
 from knotwork.stats._ranking import ranks
 from knotwork.stats._scores import Floats, check_fraction, read_numbers, read_scores
 
-__all__ = ["CorrelationInterval", "RankIntervals", "bootstrap_ranks", "spearman"]
-
 _MAX_DRAWS = 1 << 20
 """Maximum number of random numbers that are drawn at a time, which bounds the memory."""
 

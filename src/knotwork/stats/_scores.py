@@ -8,8 +8,6 @@ import numpy.typing as npt
 
 from knotwork._checks import argument_error, listed, type_error
 
-__all__ = ["Floats", "check_fraction", "check_not_negative", "complete_problems", "read_numbers", "read_scores"]
-
 Floats = npt.NDArray[np.float64]
 
 

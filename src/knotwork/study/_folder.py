@@ -20,24 +20,6 @@ import pyarrow.parquet as pq
 from knotwork._checks import printable
 from knotwork._files import UNFINISHED, write_atomically
 
-__all__ = [
-    "CHANGED",
-    "PREPARING",
-    "STALE",
-    "Lock",
-    "RecordWarning",
-    "claim",
-    "digest",
-    "process_home",
-    "read_json",
-    "read_table",
-    "remove_leftovers",
-    "write_bytes",
-    "write_file",
-    "write_json",
-    "write_table",
-]
-
 SEAL = b"knotwork-sha256:"
 """Prefix, in the metadata of a table, of the SHA-256 of its file, which is computed with zeros for its digits."""
 

@@ -9,18 +9,6 @@ from knotwork.knots import placement_traits
 from knotwork.study._folder import digest
 from knotwork.study._plan import DEFAULT_BINS, BackboneChoice, Plan
 
-__all__ = [
-    "KNOT_SETTINGS",
-    "DataIdentity",
-    "FoldEncoding",
-    "NetworkSpec",
-    "Unit",
-    "choice_key",
-    "expand",
-    "group_units",
-    "stack_id",
-]
-
 RECORD_VERSION = 1
 """Part of every key: increase it when a change to the library changes results, so that networks are trained again."""
 

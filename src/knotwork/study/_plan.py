@@ -17,8 +17,6 @@ from knotwork.nn import BACKBONES, Backbone, InteractionConfig, make_backbone
 from knotwork.study._folder import digest
 from knotwork.training import CATEGORIES, TrainingConfig
 
-__all__ = ["DEFAULT_BINS", "PLANS", "BackboneChoice", "LinearConfig", "Plan", "TableFile", "Variant", "load_plan"]
-
 PLANS: dict[str, Path] = {path.stem: path for path in sorted((Path(__file__).parent / "plans").glob("*.toml"))}
 """The built-in plans by name."""
 

@@ -25,8 +25,6 @@ from knotwork.study._plan import DEFAULT_BINS, Plan
 from knotwork.study._provenance import fitting_versions
 from knotwork.training import TrainingTable
 
-__all__ = ["StudyData", "fit_all", "from_dataset", "load_data"]
-
 FITTED_VERSION = 2
 """Part of every file name: increase it when a change to the library changes fitted encodings."""
 

@@ -24,17 +24,6 @@ from knotwork.nn import Backbone
 from knotwork.study._folder import process_home
 from knotwork.training import TrainingConfig
 
-__all__ = [
-    "PROVENANCE",
-    "differences",
-    "fitting_versions",
-    "origin",
-    "precision_of",
-    "read_commit",
-    "source_id",
-    "with_known",
-]
-
 PROVENANCE: dict[str, str] = {
     "commit": "git commit of the library; a version where it was not installed from a checkout",
     "source": "git's identifier of the library's source files",

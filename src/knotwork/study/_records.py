@@ -23,25 +23,6 @@ from knotwork.study._plan import Plan
 from knotwork.study._provenance import PROVENANCE
 from knotwork.training import METRICS
 
-__all__ = [
-    "CONSOLIDATED",
-    "FIRST_EPOCH",
-    "IDENTITY",
-    "NEWER_COLUMNS",
-    "STACK",
-    "RecordIndex",
-    "RecordWarning",
-    "consolidate",
-    "counted_from_one",
-    "load_results",
-    "open_study",
-    "read_manifests",
-    "record_schema",
-    "store_manifest",
-    "write_manifest",
-    "write_records",
-]
-
 _BEFORE_METRICS: dict[str, pa.DataType] = {
     "key": pa.string(),
     **{name: pa.string() for name in ("dataset", "task", "backbone", "tokens", "method")},

@@ -24,8 +24,6 @@ from knotwork.study._traces import Result, write_traces
 from knotwork.study._trainer import UnitTrainer, failure
 from knotwork.training import MAX_RETRIES, EpochReport, Reporter, connected, resolve_device
 
-__all__ = ["DATA_ERRORS", "POLL", "Progress", "RunSummary", "StudyRun", "prepare_plan", "run"]
-
 ENGINES = ("local", "ray")
 """Places where units are trained: this process, or a Ray cluster."""
 

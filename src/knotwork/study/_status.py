@@ -12,8 +12,6 @@ from knotwork.study._folder import PREPARING
 from knotwork.study._plan import BackboneChoice, Plan
 from knotwork.study._records import RecordIndex
 
-__all__ = ["StudyStatus", "backbone_estimates", "duration_text", "study_status"]
-
 NetworkKind = tuple[str, str | None, int | None]
 """Backbone, tokens and size of a network."""
 

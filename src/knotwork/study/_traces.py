@@ -25,18 +25,6 @@ from knotwork.study._records import (
     store_manifest,
 )
 
-__all__ = [
-    "TRACES",
-    "Result",
-    "load_curves",
-    "load_histories",
-    "load_knot_paths",
-    "load_traces",
-    "pack",
-    "trace",
-    "write_traces",
-]
-
 KEY_TYPE = pa.dictionary(pa.int32(), pa.string())
 TRACES: dict[str, dict[str, pa.DataType]] = {
     "histories": {"key": KEY_TYPE, "epoch": pa.int32(), **dict.fromkeys(("loss", "score", "rate"), pa.float32())},

@@ -35,8 +35,6 @@ from knotwork.training import (
     train,
 )
 
-__all__ = ["UnitTrainer", "environment_of", "failure", "knot_shifts"]
-
 FloatArray = npt.NDArray[np.float64]
 
 LEAST_SHIFT = 1e-5

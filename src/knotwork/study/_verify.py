@@ -27,8 +27,6 @@ from knotwork.study._traces import Result
 from knotwork.study._trainer import UnitTrainer, environment_of
 from knotwork.training import METRICS, resolve_device
 
-__all__ = ["VERDICTS", "Verification", "verify"]
-
 VERDICTS = ("equal", "within noise", "different", "not retrained")
 """Agreement of a record: bit-identical, within the difference between random seeds, beyond it, or unknown."""
 

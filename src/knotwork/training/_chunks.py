@@ -16,8 +16,6 @@ from torch import Tensor
 if TYPE_CHECKING:  # tables may have chunks
     from knotwork.training._members import DeviceTable, Member
 
-__all__ = ["FLAGS", "ChunkLoader", "ChunkWriter", "RowChunks", "RowFormat", "as_streamed"]
-
 CHUNK_BYTES, MOST_CHUNK_ROWS = 240 << 20, 1 << 22
 """Maximum bytes and rows of a chunk. Two are in memory; pinned memory has sizes of powers of two, here 256 MiB."""
 
@@ -132,13 +130,13 @@ class RowChunks:
         """Read a chunk into an array of bytes of shape (capacity, size of a row), and return its number of rows."""
         n_rows = self.counts[chunk]
         view = memoryview(out[:n_rows]).cast("B")
-        with chunk_path(self.folder, chunk).open("rb") as file:
+        with _chunk_path(self.folder, chunk).open("rb") as file:
             if file.readinto(view) < len(view):
                 raise OSError(f"{file.name} is shorter than it was written.")
         return n_rows
 
 
-def chunk_path(folder: Path, chunk: int) -> Path:
+def _chunk_path(folder: Path, chunk: int) -> Path:
     """Return the file of a chunk."""
     return folder / f"chunk_{chunk:05d}"
 
@@ -163,7 +161,7 @@ class ChunkWriter:
         for chunk, (count, start) in enumerate(zip(counts.tolist(), starts.tolist(), strict=True)):
             part, place = data[begin : begin + count * self._size], start * self._size
             # Not kept open: a table may have more chunks than a process may have files.
-            file = os.open(chunk_path(self._folder, chunk), os.O_WRONLY | os.O_CREAT, 0o600)
+            file = os.open(_chunk_path(self._folder, chunk), os.O_WRONLY | os.O_CREAT, 0o600)
             try:
                 while len(part):
                     step = os.pwrite(file, part, place)

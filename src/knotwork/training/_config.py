@@ -10,8 +10,6 @@ from knotwork._checks import argument_error, check_bool, check_choice, check_int
 from knotwork.training._metrics import METRICS, Metric
 from knotwork.training._objectives import USUAL_OBJECTIVES, Objective
 
-__all__ = ["PRECISIONS", "SCHEDULES", "TrainingConfig"]
-
 SCHEDULES = ("plateau", "cosine", "cycles", "constant")
 STEPWISE = ("cosine", "cycles")
 """Schedules whose learning rate changes with every step; others change it between epochs."""

@@ -28,8 +28,6 @@ from knotwork.training._network import Network, build_network, running_statistic
 from knotwork.training._results import EpochLog, EpochReport, Piece, Reporter, Reporters, Trained, knot_paths
 from knotwork.training._stack import StackJob, TrainingStack, starting_stacks, steps_are_large
 
-__all__ = ["matrix_precision", "network_products", "plan_stacks", "resolve_device", "train", "training_costs"]
-
 DROP_STEPS = {"cpu": 2, "cuda": 50}
 """Members that have stopped are removed from the stack once they have cost as much as their removal does, counted in
 steps of the stack: on a GPU, graphs are captured again; elsewhere, parameters and moments are copied."""

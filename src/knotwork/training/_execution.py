@@ -29,8 +29,6 @@ import torch
 from knotwork._loops import usable_cores
 from knotwork.errors import ForkedProcessError
 
-__all__ = ["Replayed", "StepThreads", "cpu_threads", "run_in_threads", "side_by_side"]
-
 TIMED_STEPS = 3
 """Steps that are timed with each number of threads."""
 

@@ -20,11 +20,6 @@ from knotwork.training._chunks import RowChunks
 from knotwork.training._config import TrainingConfig
 from knotwork.training._objectives import USUAL_OBJECTIVES, Array, Objective
 
-__all__ = [
-    "DeviceTable", "Member", "TrainingTable", "all_predictions", "by_target", "column_units", "complete", "in_units",
-    "output_units", "padded", "planned_rates", "score_units", "target_units",
-]  # fmt: skip
-
 SMALLEST_UNIT = 1e-290
 """Smallest unit of a column: its half and its inverse are normal numbers."""
 

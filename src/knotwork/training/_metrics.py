@@ -19,8 +19,6 @@ from knotwork._checks import argument_error, check_choice, type_error
 from knotwork._kernels.fixed_order import row_sums
 from knotwork.knots import TASKS
 
-__all__ = ["METRICS", "Metric", "accuracy", "auc", "brier", "evaluate", "log_loss", "mae", "r2", "rmse", "row_metric"]
-
 LOGITS_AT_ONCE = 2**22
 """Classification takes as many members at a time as have about this many logits: this bounds the memory."""
 

@@ -36,11 +36,6 @@ from knotwork.training._config import TrainingConfig
 from knotwork.training._execution import side_by_side
 from knotwork.training._members import Member, TrainingTable, column_units, complete
 
-__all__ = [
-    "CATEGORIES", "Network", "RateGroup", "build_network", "count_parameters", "feature_weights", "matrices", "moved",
-    "predict_stack", "rate_groups", "running_statistics", "take_members", "weight_decays",
-]  # fmt: skip
-
 CATEGORIES = ("embedding", "code", "mixed")
 D_CATEGORY = 8
 """Width of a category's embedding for a backbone with a flat input."""

@@ -24,11 +24,6 @@ from knotwork.errors import ColumnError
 from knotwork.nn import OnnxGraph
 from knotwork.training._metrics import METRICS, Metric, row_metric
 
-__all__ = [
-    "OBJECTIVES", "USUAL_OBJECTIVES", "Absolute", "ClassObjective", "Custom", "Focal", "Gamma", "Gaussian", "Huber",
-    "LogLoss", "Objective", "Poisson", "Quantile", "Squared", "Tweedie", "make_objective",
-]  # fmt: skip
-
 Array = npt.NDArray[np.float64]
 
 WEIGHTS_HINT = "Write class_weight={'no': 1.0, 'yes': 5.0}, for example."

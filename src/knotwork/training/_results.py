@@ -26,11 +26,6 @@ from knotwork.training._objectives import Objective
 if TYPE_CHECKING:  # rich is optional: it is imported where progress is shown
     from rich.console import Console
 
-__all__ = [
-    "LOGGER", "EpochLog", "EpochReport", "History", "Piece", "ProgressBar", "Reporter", "Reporters", "StopTraining",
-    "Trained", "knot_paths", "log_epoch", "shown_stage",
-]  # fmt: skip
-
 FloatArray = npt.NDArray[np.float64]
 
 

@@ -25,16 +25,6 @@ from knotwork.training._execution import run_in_threads
 from knotwork.training._members import Member, TrainingTable, complete
 from knotwork.training._results import EpochReport, Reporter, Reporters, Trained
 
-__all__ = [
-    "MAX_RETRIES",
-    "connected",
-    "device_type",
-    "divide_members",
-    "is_cluster",
-    "resolve_devices",
-    "train_spread",
-]
-
 CLUSTER_DEVICES = ("ray", "ray:cpu", "ray:cuda")
 """The workers of a Ray cluster: its GPUs if it has any, or as they are named."""
 

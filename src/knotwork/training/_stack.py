@@ -45,11 +45,6 @@ from knotwork.training._network import (
 )
 from knotwork.training._objectives import Objective
 
-__all__ = [
-    "MemberTensors", "Schedule", "StackJob", "TrainingStack", "Units", "mean_score", "starting_stacks",
-    "steps_are_large", "validation_scores",
-]  # fmt: skip
-
 MEMBERS_PER_PART, VALUES_PER_PART = 3, 3 << 19
 """Most members that a thread trains together on a CPU, and the activations of a step above which they are fewer: a call
 for several small members saves time, large ones use more cores."""
