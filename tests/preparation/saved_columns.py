@@ -1,7 +1,8 @@
 """Columns as model files have them."""
 
 from knotwork._model_files import Reader, Writer
-from knotwork._preparation.columns import SAVED_COLUMNS, Columns, TableColumn
+from knotwork._preparation.columns import Columns
+from knotwork._preparation.learning import SAVED_COLUMNS, TableColumn
 
 
 def write(columns):
