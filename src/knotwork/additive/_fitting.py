@@ -45,7 +45,7 @@ FEWEST_FREE = 0.1
 """Share of the rows that count as free at least: few rows could all be fitted exactly, and the residuals vanish."""
 
 NO_COVARIANCE = np.empty((0, 0))
-"""The covariance of a first fit, which nobody reads."""
+"""The covariance of a first fit, which is unused."""
 
 DENSE_SPEED = 8.0
 """How much faster a product of dense matrices is than one of single entries, by the number of products."""

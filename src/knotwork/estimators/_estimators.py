@@ -75,7 +75,7 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
         finds on the training rows of each network, or of those that stand out (``"auto"``). They are products of
         functions of the two encodings, of low rank; `knotwork.nn.InteractionConfig` has the settings.
     columns : ColumnConfig, optional
-        How columns enter the networks: which are categories, and what becomes of categories, missing values and dates,
+        How columns enter the networks: which are categories, and how categories, missing values and dates are treated,
         as in ``ColumnConfig(categorical=["zip_code"], missing="learned")``.
     validation : None, "time", float, int, splitter, sequence of pairs or ValidationConfig, default=None
         Which rows are held out, for early stopping and for every choice.
