@@ -1,4 +1,7 @@
-"""Checks of arguments and of installed packages, the wording of their errors, and warnings to the user."""
+"""Checks of arguments and of installed packages, the wording of their errors, and warnings to the user.
+
+Errors about the columns of a table are worded in `_tables` and in `_preparation`, where columns are read.
+"""
 
 import contextlib
 import math

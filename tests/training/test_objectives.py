@@ -189,6 +189,20 @@ def test_wrong_objectives_are_refused(objective, message):
         make_objective(objective, "regression")
 
 
+def test_a_class_in_place_of_an_objective_is_refused():
+    with pytest.raises(ArgumentTypeError, match=r"objective must be an objective, not its class.*Write Huber\(\)"):
+        make_objective(Huber, "regression")
+
+
+def test_an_added_objective_without_defaults_does_not_disturb_others(monkeypatch):
+    class Needed(LogCosh):
+        def __init__(self, level):
+            super().__init__(level)
+
+    monkeypatch.setitem(OBJECTIVES, "needed", Needed)
+    assert make_objective("huber", "regression") == Huber()
+
+
 def test_the_usual_objectives():
     for task, objective in USUAL_OBJECTIVES.items():
         assert make_objective("auto", task) == make_objective(objective.name, task) == objective

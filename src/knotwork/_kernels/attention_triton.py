@@ -174,7 +174,7 @@ def _arguments(q: Tensor, kv: Tensor, bias: Tensor | None, n_heads: int, p: floa
 
 
 def _of_queries(q: Tensor, kv: Tensor, width: int) -> dict[str, Any]:
-    """Return further ones that all kernels take but those of the first query."""
+    """Return further arguments of all kernels except those of the first query."""
     return {
         "n_queries": q.shape[2],
         "Q_STEP": q.stride(2),

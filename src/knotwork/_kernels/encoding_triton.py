@@ -529,7 +529,7 @@ def _forward_from_logits(
     """Fill `out` as `forward`, and return breaks and penalty; None where that is not possible.
 
     It is possible for one group with or without an axis of groups, with not too many knots: all by one kernel, or for
-    many values, where every program would compute the knots without need, by two.
+    many values, where every program would compute the knots needlessly, by two.
     """
     *lead, n_features, n_widths = logits.shape
     size, in_one = out.shape[-1], x.numel() <= MOST_WITH_KNOTS
@@ -582,8 +582,8 @@ def backward(
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Return the gradients of x (undefined unless `with_x`) and of the breaks, zero for the ends, which do not move.
 
-    The second is undefined unless `with_knots`. With `spacings` it is the gradient of the logits instead. It is written
-    to `out`, if given.
+    The second result is the gradient of the breaks, undefined unless `with_knots`, or with `spacings` that of the
+    logits; `out`, if given, receives it.
     """
     grad, x, breaks, n_knots = grad.contiguous(), x.contiguous(), breaks.contiguous(), n_knots.contiguous()
     x_grad = torch.empty_like(x) if with_x else x

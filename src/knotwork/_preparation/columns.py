@@ -164,7 +164,7 @@ class Columns(tuple[TableColumn, ...]):
             Columns of numbers to treat as categories, such as integer codes: by name, or by position if the columns
             have no names. Text that is listed is not read as numbers or dates.
         dates : {"features", "error"}, default="features"
-            Whether dates and times become numbers, or dates, times and durations are refused, also if they are text.
+            Whether dates and times become numbers, or dates, times and durations are refused, even if they are text.
         whole : Whole, optional
             The whole table's number of rows and labels, if X is a random part of it, with the rows in their order. The
             values that are returned then have the codes of the categories in X only.

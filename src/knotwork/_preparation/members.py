@@ -34,7 +34,7 @@ SPLITS = {
     "holdout": "for each seed another 20 % of the rows for the test",
 }
 MISSING_NUMBERS = ("zeros", "learned")
-"""What networks have for a missing number."""
+"""What networks receive in place of a missing number."""
 
 VALID_SHARE = 0.1
 TEST_SHARE = 0.2
@@ -52,7 +52,7 @@ class ThreadRule:
     large : int
         In tables of at least this many numbers: one thread fits smaller ones in a moment.
     most : int
-        Number of threads at most, a convention.
+        Maximum number of threads, a convention.
     most_numbers : int
         Numbers in the columns of all threads at most: each takes about 50 bytes, together 1.6 GiB.
     """
@@ -78,7 +78,7 @@ class Split:
     seed : int
         Its random seed.
     train, valid, test : ndarray of int
-        Rows to train on, to stop early by, and to test on; they are disjoint except in tables of very few rows.
+        Rows for training, for early stopping and for the test; they are disjoint except in tables of very few rows.
     known : ndarray of int or None, default=None
         Rows whose categories are known; a category that none of them has counts as unseen. None: all rows.
     """
@@ -108,7 +108,7 @@ def make_splits(
     folds : int
         Number of splits.
     seed : int
-        Seed of the folds; fold f has the seed ``seed + f`` for what else is random.
+        Seed of the folds; fold f has the seed ``seed + f`` for everything else that is random.
     split : {"folds", "holdout"}
         Kind of split.
 
@@ -203,7 +203,7 @@ class PreparedTable:
     indicated : tuple of int
         Numerical columns that are missing in some training row.
     missing : {"zeros", "learned"}, default="zeros"
-        What networks have for a missing number: zeros, or a learned vector.
+        What networks receive in place of a missing number: zeros, or a learned vector.
     summaries : tuple of Column, optional
         Each numerical column in all training rows, if the table has a sample of them.
     """

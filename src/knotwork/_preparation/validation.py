@@ -156,9 +156,9 @@ def draw_split(
 ) -> tuple[Rows, Rows]:
     """Divide some rows of a table into training rows and a share of validation rows.
 
-    Classes are held out by their shares, none of them wholly. Of fewer than `FEWEST_TO_DIVIDE` rows all are in both
-    parts. Groups are held out completely or not at all, in any number of rows; classes then as evenly as the groups
-    allow.
+    Classes are held out by their shares, never all rows of one. Of fewer than `FEWEST_TO_DIVIDE` rows all are in both
+    parts. Groups are held out completely or not at all, in any number of rows; classes are then
+    balanced as far as the groups allow.
     `target` and `groups` are those of all rows of the table.
     """
     fewest, labels = (1, np.zeros(len(rows), dtype=np.int64)) if task == "regression" else (0, target[rows])

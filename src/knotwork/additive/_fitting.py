@@ -70,7 +70,7 @@ class UpdateRule:
         Factor of a smoothing parameter in an update at most, and its power that is used: updates approach their end
         from one side.
     most, of_draft : int
-        Updates at most, and those of a first fit.
+        Maximum number of updates, and that of a first fit.
     precision : float
         Updates end when the degrees of freedom of all terms change by no more than this share.
     """
@@ -89,20 +89,20 @@ UPDATES = UpdateRule()
 
 @dataclass(frozen=True)
 class StepRule:
-    """The steps of reweighted least squares, of which each needs the products of all rows again; conventions.
+    """The steps of reweighted least squares, each of which computes the products of all rows again; conventions.
 
     Parameters
     ----------
     most, of_draft : int
-        Steps at most, and those of a first fit.
+        Maximum number of steps, and that of a first fit.
     flat : float
         Steps end when the likelihood changes by no more than this share.
     most_halved : int
-        Halvings of a step at most.
+        Maximum number of halvings of a step.
     most_worse : float
         Factor of the deviance after a step, at most: it may rise a little for a smoother fit.
     smallest_variance : float
-        Variance of a class in a row at least: the working response of rows that are certain would be infinite.
+        Minimum variance of a class in a row: the working response of rows that are certain would be infinite.
     """
 
     most: int = 25

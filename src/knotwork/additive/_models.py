@@ -38,13 +38,13 @@ FIRST_SIZE, FIRST_SIDE = 32, 6
 """Functions of a curve, and of each side of a surface, in the first fit."""
 
 LARGEST_SIDE = 14
-"""Functions of each side of a surface at most."""
+"""Maximum number of functions of each side of a surface."""
 
 MOST_USED, SPARE = 0.55, 4.0
 """A term that uses more than this share of its coefficients in the first fit gets more: this many for each used one."""
 
 MOST_COEFFICIENTS = 3000
-"""Coefficients of all terms at most: tables with very many columns have simpler curves."""
+"""Maximum number of coefficients of all terms: tables with very many columns have simpler curves."""
 
 ROWS_PER_COEFFICIENT = 3
 """Rows for each coefficient at least, if that leaves curves four functions."""

@@ -1,6 +1,6 @@
 """The terms of an additive model: curves of numbers, effects of categories, and surfaces of two columns.
 
-A term has functions of which few differ from zero in a row: cubic B-splines with knots at quantiles, an indicator for
+A term has functions, few of them non-zero in a row: cubic B-splines with knots at quantiles, an indicator for
 missing values or for a category, or products of those of two columns. `Term.encode` returns these few. The fit uses
 combinations of them, whose coefficients beta give those of the functions by ``transform @ beta``, and which are
 

@@ -179,7 +179,7 @@ class TabularEstimator(BaseEstimator):
 
         Batches are read twice. The first time, rows with the smallest hashes of their numbers are kept: validation rows
         (a share of them, at most 100,000), and a random sample of up to 200,000 others, by which columns are learned
-        and knots are placed that depend on the target. The second time, columns are summarised, by which other knots
+        and knots that depend on the target are placed. The second time, columns are summarised, by which other knots
         are placed (`knotwork.knots.QuantileSketch` states the error), and rows are written to `scratch`, as float32 in
         the units of their columns, which is what networks see. Each row goes to one of the chunks, of up to 4 million
         rows, at random. Networks take the chunks, and the rows of each chunk, in another random order in every pass;
@@ -319,7 +319,7 @@ class TabularEstimator(BaseEstimator):
         columns : sequence, optional
             Names of columns, or positions in an array; by default all that the model uses.
         n_points : int, default=40
-            Values of a number at most.
+            Maximum number of values of a numerical column.
 
         Returns
         -------

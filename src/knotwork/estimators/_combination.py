@@ -47,11 +47,11 @@ class WeightRule:
     Parameters
     ----------
     rounds : int
-        Members that `greedy_weights` adds at most.
+        Maximum number of members that `greedy_weights` adds.
     draws, fewer_draws, many_rows : int
         Draws of the validation rows, and those in tables with at least `many_rows` of them.
     most_drawn : int
-        Rows of a draw at most.
+        Maximum number of rows of a draw.
     least_share : float
         Members with less than this share of an equal weight are dropped: predicting with them costs more than it gains.
     most_means : int

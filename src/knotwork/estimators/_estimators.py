@@ -53,7 +53,7 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
         device and the time limit. For 10,000 rows on two cores ``"fast"`` takes a few seconds and ``"balanced"`` about
         half a minute; on a large GPU the three take about one, five and twenty seconds.
     time_limit : float, optional
-        Seconds for the whole fit. Less is trained if they do not suffice, learning rates fall in time, and networks in
+        Seconds for the whole fit. If that is too short, less is trained, learning rates fall in time, and networks in
         training stop at the end of an epoch.
     search : {None, "validated", "ensemble", "per-feature"}, default=None
         How one or several of many encodings are chosen:
@@ -84,7 +84,7 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
 
         ``"time"``: the last tenth of the rows, for tables in the order of time.
 
-        A float: a random part of this share, also if `effort` decides. An int: number of folds, also if it does not;
+        A float: a random part of this share, even if `effort` decides. An int: number of folds, even if it does not;
         all networks of the folds predict.
 
         A splitter of scikit-learn, such as ``TimeSeriesSplit(3)``, or pairs of training and validation rows.

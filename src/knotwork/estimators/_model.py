@@ -244,9 +244,9 @@ class Held:
     trained : Trained
         Networks.
     members : list of int
-        Those of them that were not trained on the rows.
+        The places of the networks that were not trained on the rows.
     weights : ndarray of shape (n_members,)
-        Weights of these, of sum one.
+        Their weights, which sum to one.
     """
 
     table: CodedTable
@@ -271,7 +271,7 @@ class FittedModel:
     trained : Trained
         The networks that predict.
     weights : ndarray of shape (n_members,)
-        Their weights, of sum one.
+        Their weights, which sum to one.
     encodings : list of dict
         For each of them, the encoding of each numerical column.
     config : TrainingConfig

@@ -52,12 +52,12 @@ class FitPlan:
         Which of them predict: all with equal weights, those of the recipe that is best on the validation rows, or those
         that are best together.
     n_folds : int, default=1
-        Number of parts into which the rows are divided; each network is trained without one of them, by which it stops.
+        Number of parts into which the rows are divided; each network leaves out one of them for early stopping.
         One: a single part of the rows is held out.
     n_seeds : int, default=1
         Networks of each recipe and fold.
     most_kept : int, optional
-        How many recipes and seeds predict at most; by default any number.
+        Maximum number of recipes and seeds that predict; by default any number.
     """
 
     recipes: Sequence[Recipe]
@@ -160,7 +160,7 @@ EFFORTS = tuple(ON_GPU)
 """Words for how much is trained."""
 
 KINDS_THAT_PREDICT = {"fast": 2, "balanced": 3, "best": 5}
-"""Kinds that predict at most: predicting with a fourth costs a third more and gains less than half a percent."""
+"""Maximum number of kinds that predict: a fourth costs a third more and gains less than half a percent."""
 
 
 @dataclass(frozen=True)
@@ -319,7 +319,7 @@ def _batch_size(n_rows: int) -> int:
 
 
 def _seconds(recipes: Sequence[Recipe], table: TrainingTable, n_folds: int, efforts: DeviceEfforts) -> float:
-    """Return about how long training takes, on a GPU with all kinds side by side."""
+    """Return an estimate of how long training takes, on a GPU with all kinds side by side."""
     n_rows = table.n_rows * max(n_folds - 1, 1) / n_folds
     products = steps = 0.0
     for recipe in recipes:

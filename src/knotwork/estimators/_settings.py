@@ -57,7 +57,7 @@ class ColumnConfig:
         functions, one for each column, which starts at zero.
     dates : {"features", "error"}, default="features"
         Whether dates and times become numbers (elapsed days, year, and month, weekday, hour and day of the year by sine
-        and cosine, those that vary), or dates, times and durations are refused, also if they are text.
+        and cosine, those that vary), or dates, times and durations are refused, even if they are written as text.
 
     Examples
     --------
@@ -135,7 +135,7 @@ USUAL_EFFORT = "balanced"
 
 @dataclass(frozen=True, eq=False)
 class FitSettings:
-    """The parameters of an estimator, checked; see `TabularRegressor`. `task` has those of its target."""
+    """The parameters of an estimator, checked; see `TabularRegressor`. `task` has what concerns the target."""
 
     task: Task
     encoding: Any
@@ -190,7 +190,7 @@ class FitSettings:
         self.config.metric_for(self.task.objective)
 
     def _check_categories(self, backbone: Backbone) -> None:
-        """Check that a network which embeds categories itself is not asked for another input."""
+        """Check that `columns.categories` suits a network that embeds categories itself."""
         if backbone.takes_tokens and self.columns.categories != USUAL_CATEGORIES:
             reason = f"be {USUAL_CATEGORIES!r}: backbone={backbone.name!r} always learns vectors of categories"
             hint = "So do all FT-Transformers. Leave categories out, or choose another backbone."
@@ -294,7 +294,7 @@ time that their stacks leave goes to the others.
 
 
 def _check_search(encoding: Any, search: Any) -> None:
-    """Raise an error if a way to choose among encodings does not suit the encodings."""
+    """Raise an error if `search` does not fit `encoding`."""
     is_list = isinstance(encoding, Sequence) and not isinstance(encoding, str)
     if search is None:
         if is_list:
@@ -399,7 +399,7 @@ def plan_choice(
     by training rows, the recommended one stands for it until the rows of the folds are drawn.
     """
     about: dict[str, Any] = {"names": names, "task": objective.task, "backbone": backbone.advice}
-    is_tried = search is not None and search != PER_FEATURE and bool(names)  # without numbers all are the same
+    is_tried = search is not None and search != PER_FEATURE and bool(names)  # without numbers all candidates are equal
     if is_tried:
         choices = [(each,) * len(names) for each in candidates_of(encoding, CANDIDATES)]
     else:
@@ -651,6 +651,6 @@ def check_source(X: Any, y: Any, device: Any) -> None:
         hint = (
             f"Pass X.drop(columns={y!r}) and X[{y!r}]."
             if frame is not None
-            else ("X is no table that is read in batches: open files by pyarrow.dataset.dataset([...]).")
+            else ("X is not a table read in batches: open files by pyarrow.dataset.dataset([...]).")
         )
         raise type_error("y", "hold the values of the target if X is a table in memory", y, hint)

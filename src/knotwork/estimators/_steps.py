@@ -84,7 +84,7 @@ class Preparation:
     random_state : tuple
         State of the random numbers before the rows of the folds were drawn.
     requested : FitPlan
-        The plan as the parameters say; `plan` has fewer kinds where networks resume from those of an earlier fit.
+        The plan that the parameters ask for; `plan` has fewer kinds where networks resume from those of an earlier fit.
     choices : list of FeatureChoice
         For ``search="per-feature"``, what was chosen for each numerical column, and why.
     target_name : str or None
@@ -210,8 +210,8 @@ def fit_model(
         trained = train(preparation, began, monitor)
         model = combine(preparation, trained)
         if settings.validation.refit:
-            was_not_stopped = monitor.reporters.stopped or not trained.interrupted
-            model = _refit(preparation, model, began, monitor, was_not_stopped=was_not_stopped)
+            may_refit = monitor.reporters.stopped or not trained.interrupted
+            model = _refit(preparation, model, began, monitor, may_refit=may_refit)
         LOGGER.info(
             "%s: %d networks on %d rows in %.1f s, %s %.5g on validation rows",
             *(settings.task.name, len(model.weights), preparation.table.n_rows, perf_counter() - began),
@@ -342,7 +342,7 @@ def _training_table(
 def followed_by(
     table: CodedTable, target: npt.NDArray[Any], weights: Weights, valid: CodedTable, y_val: npt.NDArray[Any]
 ) -> tuple[CodedTable, npt.NDArray[Any], Weights]:
-    """Return rows with given validation rows after them, which count equally: a weight like others' is in range."""
+    """Return rows with given validation rows after them, whose weight is the mean of the others."""
     if len(y_val) != valid.n_rows:
         raise argument_error("y_val", f"have as many values as X_val has rows, {valid.n_rows}", len(y_val))
     if weights is not None:
@@ -411,7 +411,7 @@ def train(preparation: Preparation, began: float, monitor: Monitor | None = None
 
 
 def _timed(config: TrainingConfig, began: float, share: float = 1.0) -> TrainingConfig:
-    """Return a configuration whose time limit is a share of the one of the fit, less the time that has passed."""
+    """Return a configuration whose time limit is a share of the fit's, less the time already used."""
     if config.time_limit is None:
         return config
     return replace(config, time_limit=max(share * config.time_limit - (perf_counter() - began), SHORTEST))
@@ -491,12 +491,12 @@ def _held(preparation: Preparation, combination: Combination) -> Held:
 
 
 def _refit(
-    preparation: Preparation, model: FittedModel, began: float, monitor: Monitor, *, was_not_stopped: bool
+    preparation: Preparation, model: FittedModel, began: float, monitor: Monitor, *, may_refit: bool
 ) -> FittedModel:
     """Train the chosen networks again on all rows; after Ctrl-C those of the validation stay."""
     limit, n_folds, warm = preparation.config.time_limit, preparation.plan.n_folds, model.warm
     time_is_up = limit is not None and perf_counter() - began >= share_of_validation(n_folds) * limit
-    if not (was_not_stopped or time_is_up) or warm is None:
+    if not (may_refit or time_is_up) or warm is None:
         return model
     members = refit_members(preparation.prepared, warm.members, warm.recipes, trained=model.trained)
     with monitor.reporter() as report:

@@ -52,7 +52,7 @@ class Objective(ABC):
     has_density : bool
         Whether scores are negative logarithms of a density, which depends on the units of the target.
     has_log_outputs : bool
-        Whether outputs are logarithms, as those of classes are: the large steps that suit numbers would be factors.
+        Whether outputs are logarithms, as those of classes are: a step is then a factor, so rates are smaller.
     task : str
         The task, ``"regression"`` or ``"classification"``.
     in_target_units : bool
@@ -598,9 +598,9 @@ class Custom(ClassObjective):
     Parameters
     ----------
     function : callable
-        The function. Its tensors must not be waited for.
+        The function. It must not synchronise with the device.
     classes : bool, default=False
-        Whether it is one of classes.
+        Whether it is a loss for classes.
     class_weight, calibrate
         As in `LogLoss`, for classes.
     """
@@ -681,11 +681,13 @@ def make_objective(objective: Any, task: str) -> Objective:
     >>> make_objective("tweedie", "regression")
     Tweedie(power=1.5)
     """
-    names = [name for name, kind in OBJECTIVES.items() if kind().task == task]
+    names = [name for name, kind in OBJECTIVES.items() if kind.task == task]
     if isinstance(objective, str) and objective == "auto":
         made = USUAL_OBJECTIVES[task]
     elif isinstance(objective, Objective):
         made = objective
+    elif isinstance(objective, type) and issubclass(objective, Objective):
+        raise type_error("objective", "be an objective, not its class", objective, f"Write {objective.__name__}().")
     elif callable(objective):
         made = Custom(objective, classes=task == "classification")
     else:

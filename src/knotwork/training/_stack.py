@@ -335,7 +335,7 @@ class MemberTensors(NamedTuple):
 
     @classmethod
     def start(cls, job: StackJob, members: Sequence[Member], first: int) -> Self:
-        """Return those of members before training, whose ids begin with `first`."""
+        """Return the stack of members before training; their ids begin with `first`."""
         ids = torch.arange(first, first + len(members), device=job.device)
         seeds = torch.tensor([member.seed for member in members], device=job.device) % (2**31)
         train_rows, n_train = padded([member.train for member in members], job.device)
