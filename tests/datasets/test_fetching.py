@@ -105,7 +105,8 @@ def test_archives_that_cannot_be_unpacked(small_registry, server, archive, words
     ids=["503", "404", "page", "archive", "silence"],
 )
 def test_the_error_for_an_outage_names_server_reason_and_next_step(server, monkeypatch, answer, words):
-    monkeypatch.setattr(_loading, "LIMITS", _loading.DownloadLimits(connection=0.3))
+    if answer[1] is None:  # a busy machine may need longer for the others
+        monkeypatch.setattr(_loading, "LIMITS", _loading.DownloadLimits(connection=0.3))
     server[ABALONE] = answer
     with pytest.raises(DatasetUnavailableError, match=words) as caught:
         load_dataset("abalone")
