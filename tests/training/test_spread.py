@@ -134,7 +134,7 @@ def test_a_cluster_needs_ray(monkeypatch):
 
 
 class Cluster:
-    """A cluster that is there already, or that does not answer."""
+    """A cluster that runs already, or one that does not answer."""
 
     def __init__(self, **resources):
         self.resources = resources
