@@ -432,7 +432,7 @@ class ComparisonRun:
             reason = "there are too few rows, or training was stopped before every row was predicted out of fold"
             return ranking, f"The saved model is an ensemble of {n_networks} networks. Its gain is not known: {reason}."
         name = f"ensemble ({self.options.effort}, {n_networks} networks)"
-        tensors = (tensor for piece in fit.trained.pieces for tensor in piece.network.parameters())
+        tensors = (tensor for piece in fit.trained.networks for tensor in piece.network.parameters())
         n_parameters = sum(tensor.numel() for tensor in tensors)
         row = rounds.score_ensemble(predictions, name, seconds=seconds, n_parameters=n_parameters)
         if row.is_finite:
@@ -503,11 +503,16 @@ def _contents(model: Any) -> str:
         encoding, epoch = next(iter(encodings.values())), history.best_epoch
         return f"{encoding}, {history.epochs} epochs with the weights of epoch {epoch}"
     names = [
-        f"{each['backbone']} with {Encoding(each['method'], each['size'])}, {100 * each['weight']:.0f} %"
+        f"{each['backbone']}{_encoded(each)}, {100 * each['weight']:.0f} %"
         for each in model.candidates_
         if each["weight"] > 0
     ]
     return f"an ensemble of {len(model.weights_)} networks ({'; '.join(names)})"
+
+
+def _encoded(candidate: dict[str, Any]) -> str:
+    """Return the encoding of a candidate as words after its network; boosted trees have none."""
+    return "" if candidate["method"] is None else f" with {Encoding(candidate['method'], candidate['size'])}"
 
 
 def _affordable_rows(source: Source, scored: Scored, rounds: Rounds, seconds: float) -> int:

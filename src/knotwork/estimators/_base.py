@@ -69,6 +69,7 @@ class TabularEstimator(BaseEstimator):
         effort: str = "balanced",
         time_limit: float | None = None,
         search: str | None = None,
+        members: str = "all",
         n_members: int | None = None,
         interactions: int | str | Sequence[Any] | InteractionConfig | None = None,
         columns: ColumnConfig | None = None,
@@ -84,6 +85,7 @@ class TabularEstimator(BaseEstimator):
         self.effort = effort
         self.time_limit = time_limit
         self.search = search
+        self.members = members
         self.n_members = n_members
         self.interactions = interactions
         self.columns = columns

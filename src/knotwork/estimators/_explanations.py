@@ -268,8 +268,9 @@ def table_function(model: FittedModel, X: Any) -> TableFunction:
 
 
 def column_pictures(model: FittedModel) -> list[ColumnPicture]:
-    """Return pictures of the numerical columns, encoded as by the member with the largest weight."""
-    best = int(np.argmax(model.weights))
+    """Return pictures of the numerical columns, encoded as by the network with the largest weight."""
+    has_encodings = [len(encodings) > 0 for encodings in model.encodings]
+    best = int(np.argmax(np.where(has_encodings, model.weights, -1.0)))
     encodings, knots, units = model.encodings[best], model.knots[best], model.trained.units
     held = None if model.held is None else model.held.table.numbers
     pictures = []

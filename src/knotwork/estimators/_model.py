@@ -336,10 +336,10 @@ class FittedModel:
         return None if shift.dim() == 1 else shift.shape[1]
 
     @property
-    def backbones(self) -> list[Backbone]:
-        """Configuration of each member's network after the encoding."""
-        by_place = {place: piece.backbone for piece in self.trained.pieces for place in piece.places}
-        return [by_place[place] for place in range(len(by_place))]
+    def backbones(self) -> list[Backbone | None]:
+        """Configuration of each member's network after the encoding; None for boosted trees."""
+        by_place = {place: piece.backbone for piece in self.trained.networks for place in piece.places}
+        return [by_place.get(place) for place in range(len(self.weights))]
 
     @property
     def history(self) -> list[dict[str, Any]]:
@@ -362,8 +362,8 @@ class FittedModel:
         """Interior knots of each numerical column for each member after training, in the units of the table."""
         names = self.columns.numerical_names
         units = self.trained.units
-        out: list[Any] = [None] * len(self.trained.histories)
-        for piece in self.trained.pieces:
+        out: list[Any] = [{} for _ in self.trained.histories]
+        for piece in self.trained.networks:
             knots = piece.network.encoding.interior_knots().double().cpu().numpy()
             for place, member in zip(piece.places, knots, strict=True):
                 out[place] = {
@@ -377,7 +377,7 @@ class FittedModel:
         """Pairs of numerical columns whose interactions each member has; empty lists without interactions."""
         names = self.columns.numerical_names
         out: list[list[tuple[Any, Any]]] = [[] for _ in self.trained.histories]
-        for piece in self.trained.pieces:
+        for piece in self.trained.networks:
             embedding = piece.network.pair_embedding
             for place, pairs in zip(piece.places, embedding.pairs if embedding is not None else (), strict=False):
                 out[place] = [(names[first], names[second]) for first, second in pairs]

@@ -19,8 +19,13 @@ from knotwork.estimators._base import TabularEstimator
 from knotwork.estimators._combination import SMALLEST_PROBABILITY
 from knotwork.estimators._estimators import TabularClassifier, TabularRegressor
 from knotwork.estimators._onnx_encodings import encoded_features
+from knotwork.estimators._onnx_trees import forest_outputs
 from knotwork.nn import FLOAT, Array, OnnxGraph, as_numpy
 from knotwork.training import Network, Objective, Piece, output_units
+from knotwork.trees import ForestPiece
+
+Inputs = tuple[str | None, str | None, str | None]
+"""Names of numbers in their units, codes, and missing values."""
 
 OPSETS = {"": 18, "ai.onnx.ml": 4}
 IR_VERSION = 9
@@ -102,7 +107,7 @@ def _check_parts(estimator: TabularEstimator) -> None:
             objective,
             "Write it, or keep the model with save and serve it with knotwork.load.",
         )
-    for piece in estimator.trained_.pieces:
+    for piece in estimator.trained_.networks:
         kind = type(piece.network.backbone)
         if "to_onnx" not in vars(kind):  # a subclass that inherits it may compute something else
             raise argument_error(
@@ -187,23 +192,37 @@ def _codes(graph: OnnxGraph, name: str, kind: str, categories: tuple[Any, ...]) 
     return graph.describe(name, type_, "n", 1), graph("LabelEncoder", values, domain="ai.onnx.ml", **tensors)
 
 
-def _member_outputs(
-    graph: OnnxGraph, piece: Piece, member: int, inputs: tuple[str | None, str | None, str | None], objective: Objective
-) -> str:
+def _member_outputs(graph: OnnxGraph, piece: Piece, member: int, inputs: Inputs, objective: Objective) -> str:
     """Add the outputs of one member in float64: in units of the target, or logits.
 
     `inputs` are the names of numbers, codes and missing values.
     """
+    shift, scale = (as_numpy(values[member]) for values in output_units(objective, (piece.shift, piece.scale)))
+    add = _forest_predictions if isinstance(piece, ForestPiece) else _network_predictions
+    predictions = add(graph, piece, member, inputs, objective, len(shift) // objective.n_outputs)
+    if objective.task == "classification":
+        return predictions
+    return graph("Add", graph("Mul", predictions, scale), shift)
+
+
+def _network_predictions(
+    graph: OnnxGraph, piece: Any, member: int, inputs: Inputs, objective: Objective, n_targets: int
+) -> str:
+    """Add what a network predicts, in units of the target, or logits."""
     network, encoded = piece.network, None
     numbers, codes, missing = inputs
     if numbers is not None and missing is not None:
         encoded = encoded_features(graph, numbers, missing, network=network, member=member)
     outputs = graph("Cast", _run(graph, encoded, codes, network=network, member=member), to=DOUBLE)
-    if objective.task == "classification":
-        return outputs
-    shift, scale = (as_numpy(values[member]) for values in output_units(objective, (piece.shift, piece.scale)))
-    predictions = objective.to_onnx(graph, outputs, len(shift) // objective.n_outputs)
-    return graph("Add", graph("Mul", predictions, scale), shift)
+    return outputs if objective.task == "classification" else objective.to_onnx(graph, outputs, n_targets)
+
+
+def _forest_predictions(
+    graph: OnnxGraph, piece: Any, member: int, inputs: Inputs, objective: Objective, n_targets: int
+) -> str:
+    """Add what boosted trees predict, in units of the target, or logits."""
+    numbers = None if inputs[0] is None else NUMBERS_INPUT
+    return forest_outputs(graph, piece.forests[member], numbers, inputs[1], objective, n_targets)
 
 
 def _number_outputs(graph: OnnxGraph, mean: str, estimator: TabularRegressor) -> list[Any]:

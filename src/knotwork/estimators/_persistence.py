@@ -41,10 +41,12 @@ from knotwork.estimators._estimators import TabularClassifier, TabularRegressor
 from knotwork.estimators._model import Calibration, Classification, FittedModel, Regression, Task
 from knotwork.estimators._saved_networks import (
     MOST_LAYERS,
-    NetworkShape,
+    ModelShape,
+    SavedForests,
     SavedPiece,
     check_layers,
     network_arrays,
+    saved_piece,
 )
 from knotwork.estimators._settings import ColumnConfig, ValidationConfig
 from knotwork.nn import BACKBONES, InteractionConfig, StackLayout
@@ -53,11 +55,14 @@ from knotwork.training import (
     METRICS,
     OBJECTIVES,
     History,
+    NetworkPiece,
     Objective,
+    Piece,
     Trained,
     TrainingConfig,
     resolve_device,
 )
+from knotwork.trees import BoostedTrees, Forest
 
 Floats = npt.NDArray[np.float64]
 
@@ -97,7 +102,7 @@ class SavedEstimator:
     score: float | None
     importances: Floats | None
     categories: str
-    pieces: tuple[SavedPiece, ...]
+    pieces: tuple[SavedPiece | SavedForests, ...]
     units: Floats
     best_epochs: tuple[int, ...]
     seconds: tuple[float, ...]
@@ -121,8 +126,8 @@ class SavedEstimator:
             choices=tuple(FeatureChoice(**each) for each in model.choices),
             score=_known(model.score),
             importances=model.importances if model.can_tell_importances(MOST_SHUFFLED) else None,
-            categories=trained.pieces[0].network.categories,
-            pieces=tuple(map(SavedPiece.from_piece, trained.pieces)),
+            categories=trained.networks[0].network.categories if trained.networks else CATEGORIES[0],
+            pieces=tuple(map(saved_piece, trained.pieces)),
             units=np.asarray(trained.units, dtype=np.float64),
             best_epochs=tuple(history.best_epoch for history in trained.histories),
             seconds=tuple(history.seconds for history in trained.histories),
@@ -134,7 +139,8 @@ SAVED_TYPES = SAVED_COLUMNS | {
     kind.__name__: kind
     for kind in (
         ColumnConfig, ValidationConfig, TrainingConfig, InteractionConfig, SavedEstimator, Regression, Classification,
-        Labels, Calibration, Residuals, FeatureChoice, SavedPiece, StackLayout, StackPart, Embedding,
+        Labels, Calibration, Residuals, FeatureChoice, SavedPiece, SavedForests, Forest,
+        StackLayout, StackPart, Embedding,
     )
 }  # fmt: skip
 """The values of which files consist, besides backbones and objectives, by name."""
@@ -176,7 +182,7 @@ def save(estimator: TabularEstimator, path: str | Path) -> None:
         rows = [history.loss, history.score, history.learning_rate]
         writer.arrays[f"member{place}.history"] = np.array(rows, dtype=np.float64)
     arrays = writer.arrays | network_arrays(pieces)
-    for piece in pieces:
+    for piece in model.trained.networks:
         try:
             check_layers(vars(piece.backbone), n_layers=MOST_LAYERS, n_elements=sys.maxsize)
         except ValueError as error:
@@ -229,11 +235,7 @@ def load(path: str | Path, *, device: Any = "auto") -> Any:
             if file.content["class"] in list(additive.SAVED_CLASSES):
                 return additive.load(path)
         estimator, model = _estimator(file)
-    pieces = [
-        replace(piece, **{name: getattr(piece, name).to(torch_device) for name in ("network", "shift", "scale")})
-        for piece in model.trained.pieces
-    ]
-    estimator.device, estimator._model = device, replace(model, trained=replace(model.trained, pieces=pieces))
+    estimator.device, estimator._model = device, replace(model, trained=model.trained.to(torch_device))
     return estimator
 
 
@@ -344,7 +346,7 @@ def _trained(saved: SavedEstimator, file: ModelFile, columns: Columns) -> Traine
     n_members = len(saved.best_epochs)
     if not places or places != list(range(n_members)) or len(saved.seconds) != n_members:
         raise argument_error("places", f"name each of {n_members} members once", places[:5])
-    shape = NetworkShape(
+    shape = ModelShape(
         n_numerical,
         (*columns.cardinalities, *[N_FLAGS] * len(saved.indicated)),
         check_choice(saved.categories, "categories", CATEGORIES),
@@ -352,9 +354,10 @@ def _trained(saved: SavedEstimator, file: ModelFile, columns: Columns) -> Traine
         max(task.n_classes, 2) if task.n_classes else (saved.n_targets or 1) * task.objective.n_outputs,
         saved.n_targets,
     )
-    pieces = [piece.restored(file, f"pieces{place}", shape) for place, piece in enumerate(saved.pieces)]
+    pieces: list[Piece] = [piece.restored(file, f"pieces{place}", shape) for place, piece in enumerate(saved.pieces)]
     for piece in pieces:
-        piece.network.reproducible = saved.config.reproducible
+        if isinstance(piece, NetworkPiece):
+            piece.network.reproducible = saved.config.reproducible
     histories = []
     for place, (best, seconds) in enumerate(zip(saved.best_epochs, saved.seconds, strict=True)):
         loss, score, rate = file.array(f"member{place}.history", (3, None), "float64", is_finite=False)
@@ -368,8 +371,8 @@ def _trained(saved: SavedEstimator, file: ModelFile, columns: Columns) -> Traine
 
 
 def _encodings(content: tuple[tuple[str, ...], ...], names: list[Any], n_members: int) -> list[dict[Any, str]]:
-    """Return the encoding of each numerical column for each member."""
-    if len(content) != n_members or any(len(specs) != len(names) for specs in content):
+    """Return the encoding of each numerical column for each member; boosted trees have none."""
+    if len(content) != n_members or any(len(specs) not in (0, len(names)) for specs in content):
         requirement = f"have one entry for each of {n_members} members and {len(names)} numerical columns"
         raise argument_error("encodings", requirement, len(content))
     different = {spec for specs in content for spec in specs}
@@ -377,7 +380,7 @@ def _encodings(content: tuple[tuple[str, ...], ...], names: list[Any], n_members
         raise argument_error("encodings", f"have at most {MOST_SPECS} different entries", len(different))
     for spec in different:
         Encoding.parse(spec)
-    return [dict(zip(names, specs, strict=True)) for specs in content]
+    return [dict(zip(names, specs, strict=False)) for specs in content]
 
 
 def _check_candidate(content: dict[str, Any], metric: str) -> None:
@@ -385,7 +388,7 @@ def _check_candidate(content: dict[str, Any], metric: str) -> None:
     if content["method"] is not None:
         check_choice(content["method"], "method", METHOD_TABLE)
     check_int(1 if content["size"] is None else content["size"], "size", minimum=1)
-    check_choice(content["backbone"], "backbone", BACKBONES)
+    check_choice(content["backbone"], "backbone", (*BACKBONES, BoostedTrees.name))
     check_choice(content["metric"], "metric", (*METRICS, metric))
     if type(content["score"]) not in (int, float, NoneType):
         raise type_error("score", "be a number", content["score"])

@@ -2,41 +2,65 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from knotwork._preparation.members import PreparedTable
+from knotwork._checks import argument_error
+from knotwork._preparation.members import PreparedTable, Split
+from knotwork.basis import FittedColumn
 from knotwork.encoders import Encoding, FeatureChoice
 from knotwork.nn import Backbone, InteractionConfig, MLPConfig, RealMLPConfig, ResNetConfig, TabMConfig
 from knotwork.training import History, Member, Trained, TrainingConfig, TrainingTable, network_products
+from knotwork.trees import BoostedTrees, TreeMember, can_boost
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """A kind of network.
+    """A kind of member: networks, or boosted trees.
 
     Parameters
     ----------
     encodings : tuple of Encoding
-        The encoding of every numerical column.
-    backbone : Backbone
-        The network after it.
+        The encoding of every numerical column; empty for trees.
+    backbone : Backbone or BoostedTrees
+        The network after it, or the trees.
     config : TrainingConfig
-        How it is trained.
+        How a network is trained.
     interactions : InteractionConfig, optional
         Pairs of numerical columns by their places, or the number of those to find.
     """
 
     encodings: tuple[Encoding, ...]
-    backbone: Backbone
+    backbone: Backbone | BoostedTrees
     config: TrainingConfig
     interactions: InteractionConfig | None = None
 
     @property
+    def has_trees(self) -> bool:
+        """Whether its members are boosted trees."""
+        return isinstance(self.backbone, BoostedTrees)
+
+    def member(
+        self,
+        prepared: PreparedTable,
+        split: Split,
+        encodings: Sequence[FittedColumn],
+        *,
+        seed: int,
+        interactions: InteractionConfig | None,
+    ) -> Member:
+        """Return a member for a fold; trees have no encodings, and no network."""
+        if isinstance(self.backbone, BoostedTrees):
+            return TreeMember(split.train, split.valid, (), seed=seed, kind=self.backbone)
+        member = prepared.member(self.encodings, split, encodings, seed=seed)
+        return replace(member, interactions=interactions, backbone=self.backbone, config=self.config)
+
+    @property
     def network(self) -> tuple[Any, ...]:
-        """What its networks are, without how they are trained."""
+        """What its members are, without how they are trained."""
         return self.encodings, self.backbone, self.interactions
 
 
@@ -73,7 +97,10 @@ class FitPlan:
 
     def with_interactions(self, interactions: InteractionConfig | None) -> "FitPlan":
         """Return the plan with interactions in all networks."""
-        return replace(self, recipes=[replace(recipe, interactions=interactions) for recipe in self.recipes])
+        recipes = [
+            recipe if recipe.has_trees else replace(recipe, interactions=interactions) for recipe in self.recipes
+        ]
+        return replace(self, recipes=recipes)
 
 
 @dataclass(frozen=True)
@@ -157,7 +184,42 @@ MANY_COLUMNS = 300
 training a few epochs on tens of thousands of encoded columns would be worse."""
 
 EFFORTS = tuple(ON_GPU)
-"""Words for how much is trained."""
+"""Words for how much is trained, from the least to the most."""
+
+MEMBERS = ("all", "networks", "trees")
+"""Words for what an effort trains."""
+
+
+@dataclass(frozen=True)
+class TreesRule:
+    """The boosted trees of the efforts.
+
+    Parameters
+    ----------
+    kinds : dict of str to tuple of BoostedTrees
+        The kinds of each effort.
+    share : float
+        Share of the time of an effort, or of a time limit, that they may take.
+    round_seconds, value_seconds : float
+        Seconds of a tree, and for each value of the table, on one core of the machine of the benchmarks.
+    fewest_rounds : int
+        Rounds at least.
+    """
+
+    kinds: dict[str, tuple[BoostedTrees, ...]]
+    share: float = 0.4
+    round_seconds: float = 3e-4
+    value_seconds: float = 3e-9
+    fewest_rounds: int = 50
+
+
+TREES = TreesRule(
+    {
+        "fast": (BoostedTrees(),),
+        "balanced": (BoostedTrees(), BoostedTrees(extra=True)),
+        "best": (BoostedTrees(), BoostedTrees(extra=True)),
+    }
+)
 
 KINDS_THAT_PREDICT = {"fast": 2, "balanced": 3, "best": 5}
 """Maximum number of kinds that predict: a fourth costs a third more and gains less than half a percent."""
@@ -240,12 +302,19 @@ BATCHES = BatchRule()
 
 
 def plan_effort(
-    effort: str, table: TrainingTable, *, device: str, time_limit: float | None, n_folds: int | None = None
+    effort: str,
+    table: TrainingTable,
+    *,
+    device: str,
+    time_limit: float | None,
+    n_folds: int | None = None,
+    members: str = "all",
+    n_categorical: int = 0,
 ) -> FitPlan:
-    """Return what an effort trains on a table.
+    """Return what an effort trains on a table: boosted trees first, then networks.
 
-    If the kinds of the effort would take too long, there are fewer kinds, then fewer epochs and folds of the first; in
-    a table of very many columns small networks without an encoding.
+    If the networks of the effort would take too long, there are fewer kinds of them; then those of the next smaller
+    effort; then fewer epochs and folds. In a table of very many columns they are small, without an encoding.
 
     Parameters
     ----------
@@ -259,17 +328,24 @@ def plan_effort(
         Seconds of the whole fit.
     n_folds : int, optional
         Number of folds, if the user has decided it; 1 for a single part that is held out.
+    members : str, default="all"
+        One of `MEMBERS`.
+    n_categorical : int, default=0
+        Number of categorical columns.
     """
     seconds, efforts = effort_seconds(effort, table.n_rows, device=device), _efforts_on(device)
     if time_limit is not None:
         seconds = min(seconds, SHARE_OF_LIMIT * time_limit)
-    is_wide = table.numbers.shape[1] > MANY_COLUMNS
-    for share, folds, fewer in _smaller(efforts.folds[effort], efforts.kinds[effort], is_wide=is_wide):
-        chosen, folds = _recipes(fewer, table, share=share), n_folds or folds  # noqa: PLW2901
-        if _seconds(chosen, table, folds, efforts) <= seconds:
+    trees = _trees_of(effort, table, members, seconds=seconds, n_columns=table.numbers.shape[1] + n_categorical)
+    networks: list[Recipe] = []
+    folds = n_folds or efforts.folds[effort]
+    for kinds, share, fewer in _smaller(effort, efforts, table) if members != "trees" else ():
+        networks, folds = _recipes(kinds, table, share=share), n_folds or fewer
+        if _seconds(networks, table, folds, efforts) <= seconds:
             break
     folds = 1 if n_folds is None and table.n_rows < FEWEST_ROWS_FOR_FOLDS else folds
-    return FitPlan(chosen, "ensemble", n_folds=folds, most_kept=min(KINDS_THAT_PREDICT[effort], len(chosen)))
+    most_kept = len(trees) + min(KINDS_THAT_PREDICT[effort], len(networks))
+    return FitPlan([*trees, *networks], "ensemble", n_folds=folds, most_kept=most_kept)
 
 
 def effort_seconds(effort: str, n_rows: int, *, device: str) -> float:
@@ -282,22 +358,50 @@ def _efforts_on(device: str) -> DeviceEfforts:
     return DEVICE_EFFORTS["cuda" if device == "cuda" else "cpu"]
 
 
-def _smaller(n_folds: int, kinds: Sequence[Kind], *, is_wide: bool) -> Iterator[tuple[float, int, Sequence[Kind]]]:
-    """Yield shares of the epochs, numbers of folds, and kinds, from the most work to the least."""
-    few = max(n_folds // 2, FEWEST_FOLDS_OF_EFFORTS)
-    if is_wide:
-        yield 1.0, n_folds, kinds
+def _trees_of(effort: str, table: TrainingTable, members: str, *, seconds: float, n_columns: int) -> list[Recipe]:
+    """Return the boosted trees of an effort, with as many rounds as a part of the time suffices for."""
+    if members == "networks" or not _has_trees(table, members):
+        return []
+    n_trees = table.n_targets * max(table.n_classes if table.n_classes > 2 else 1, table.goal.n_outputs)
+    per_round = n_trees * (TREES.round_seconds + TREES.value_seconds * table.n_rows * n_columns)
+    folds = DEVICE_EFFORTS["cpu"].folds[effort]
+    rounds = TREES.share * seconds / (folds * len(TREES.kinds[effort]) * per_round)
+    return [
+        Recipe((), replace(kind, rounds=int(np.clip(rounds, TREES.fewest_rounds, kind.rounds))), TrainingConfig())
+        for kind in TREES.kinds[effort]
+    ]
+
+
+def _has_trees(table: TrainingTable, members: str) -> bool:
+    """Return whether boosted trees can be trained on a table; raise an error if nothing else is wanted."""
+    reasons = {
+        f"LightGBM has no such objective as {table.goal.name!r}": can_boost(table.goal, table.n_classes),
+        "the rows do not fit in memory": table.chunks is None,
+        "LightGBM is not installed": find_spec("lightgbm") is not None,
+    }
+    reason = next((text for text, is_met in reasons.items() if not is_met), None)
+    if reason is not None and members == "trees":
+        raise argument_error("members", f"be 'all' or 'networks': {reason}", members)
+    return reason is None
+
+
+def _smaller(effort: str, efforts: DeviceEfforts, table: TrainingTable) -> Iterator[tuple[Sequence[Kind], float, int]]:
+    """Yield kinds of networks, shares of their epochs, and numbers of folds, from the most work to the least."""
+    if table.numbers.shape[1] > MANY_COLUMNS:
+        yield efforts.kinds[effort], 1.0, efforts.folds[effort]
         for share in (1.0, 0.5, 0.25, 0.1):
-            yield share, FEWEST_FOLDS_OF_EFFORTS, (SCALED,)
+            yield (SCALED,), share, FEWEST_FOLDS_OF_EFFORTS
         return
     # One kind that is trained properly is better than several that are cut short.
-    for count in range(len(kinds), 0, -1):
-        for share in (1.0, 0.7):
-            yield share, n_folds, kinds[:count]
-    for share, folds in ((0.5, n_folds), (0.5, few), (0.35, few)):
-        yield share, folds, kinds[:1]
+    for each in EFFORTS[EFFORTS.index(effort) :: -1]:
+        kinds, folds = efforts.kinds[each], efforts.folds[each]
+        for count in range(len(kinds), 0, -1):
+            yield kinds[:count], 1.0, folds
+    few = max(folds // 2, FEWEST_FOLDS_OF_EFFORTS)
+    for share, fewer in ((0.7, folds), (0.5, folds), (0.5, few), (0.35, few)):
+        yield kinds[:1], share, fewer
     for share in (0.25, 0.15, 0.1):
-        yield share, FEWEST_FOLDS_OF_EFFORTS, kinds[:1]
+        yield kinds[:1], share, FEWEST_FOLDS_OF_EFFORTS
 
 
 def _recipes(kinds: Sequence[Kind], table: TrainingTable, *, share: float) -> list[Recipe]:
@@ -323,6 +427,8 @@ def _seconds(recipes: Sequence[Recipe], table: TrainingTable, n_folds: int, effo
     n_rows = table.n_rows * max(n_folds - 1, 1) / n_folds
     products = steps = 0.0
     for recipe in recipes:
+        if isinstance(recipe.backbone, BoostedTrees):
+            continue
         rows = recipe.config.max_epochs * n_rows
         size, embedding = (recipe.encodings[0].size, recipe.encodings[0].embedding) if recipe.encodings else (1, None)
         products += rows * n_folds * network_products(table, size, embedding, recipe.backbone)
@@ -331,23 +437,23 @@ def _seconds(recipes: Sequence[Recipe], table: TrainingTable, n_folds: int, effo
 
 
 def plan_members(prepared: PreparedTable, plan: FitPlan, seeds: npt.NDArray[np.int64]) -> list[Member]:
-    """Return a network of every recipe, random seed and fold, in this order.
+    """Return a member of every recipe, random seed and fold, in this order.
 
     All recipes have the same random seeds, so that chance does not favour one of them.
     """
-    fitted = prepared.fit_folds([recipe.encodings for recipe in plan.recipes])
-    interactions = {each: prepared.fold_pairs(each) for each in {recipe.interactions for recipe in plan.recipes}}
-    return [
-        replace(
-            prepared.member(recipe.encodings, split, encodings, seed=(seed + split.fold) % 2**31),
-            interactions=pairs,
-            backbone=recipe.backbone,
-            config=recipe.config,
-        )
-        for recipe, by_fold in zip(plan.recipes, fitted, strict=True)
-        for seed in seeds.tolist()
-        for split, encodings, pairs in zip(prepared.splits, by_fold, interactions[recipe.interactions], strict=True)
-    ]
+    networks = [recipe for recipe in plan.recipes if not recipe.has_trees]
+    fitted = iter(prepared.fit_folds([recipe.encodings for recipe in networks]))
+    interactions = {each: prepared.fold_pairs(each) for each in {recipe.interactions for recipe in networks}}
+    members = []
+    for recipe in plan.recipes:
+        by_fold = [()] * plan.n_folds if recipe.has_trees else next(fitted)
+        pairs = [None] * plan.n_folds if recipe.has_trees else interactions[recipe.interactions]
+        members += [
+            recipe.member(prepared, split, encodings, seed=(seed + split.fold) % 2**31, interactions=pair)
+            for seed in seeds.tolist()
+            for split, encodings, pair in zip(prepared.splits, by_fold, pairs, strict=True)
+        ]
+    return members
 
 
 def share_of_validation(n_folds: int | None) -> float:
@@ -361,7 +467,7 @@ def share_of_validation(n_folds: int | None) -> float:
 def refit_members(
     prepared: PreparedTable, members: Sequence[Member], recipes: Sequence[Recipe], *, trained: Trained
 ) -> list[Member]:
-    """Return a network on all rows for every recipe and random seed, for the epochs that its folds have chosen.
+    """Return a member on all rows for every recipe and random seed, for the epochs that its folds have chosen.
 
     The number of epochs, and the learning rates of schedules that follow the score, are those of the fold whose best
     epoch is the median.
@@ -380,18 +486,23 @@ def refit_members(
     rows, n_folds = np.arange(len(prepared.table.target)), len(prepared.splits)
     everything = replace(prepared.splits[0], train=rows, valid=rows[:0])
     bags = range(0, len(members), n_folds)
-    fitted = prepared.fit([recipes[bag].encodings for bag in bags], everything)
-    pairs = {each: prepared.with_pairs(each, everything) for each in {recipe.interactions for recipe in recipes}}
+    networks = [recipes[bag] for bag in bags if not recipes[bag].has_trees]
+    fitted = iter(prepared.fit([recipe.encodings for recipe in networks], everything))
+    pairs = {each: prepared.with_pairs(each, everything) for each in {recipe.interactions for recipe in networks}}
     refitted = []
-    for bag, fit in zip(bags, fitted, strict=True):
+    for bag in bags:
+        recipe, seed = recipes[bag], members[bag].seed
         by_epoch = sorted(trained.histories[bag : bag + n_folds], key=lambda history: history.best_epoch)
-        config, rates = _rates(recipes[bag].config, by_epoch[(n_folds - 1) // 2], was_stopped=trained.interrupted)
-        member = prepared.member(recipes[bag].encodings, everything, fit.encodings, seed=members[bag].seed)
-        settings: dict[str, Any] = {
-            "interactions": pairs[recipes[bag].interactions],
-            "backbone": recipes[bag].backbone,
-        }
-        refitted.append(replace(member, **settings, config=config, rates=rates))
+        median = by_epoch[(n_folds - 1) // 2]
+        if isinstance(recipe.backbone, BoostedTrees):
+            trees = replace(recipe, backbone=replace(recipe.backbone, rounds=median.best_epoch))
+            member = trees.member(prepared, everything, (), seed=seed, interactions=None)
+        else:
+            about: dict[str, Any] = {"seed": seed, "interactions": pairs[recipe.interactions]}
+            config, rates = _rates(recipe.config, median, was_stopped=trained.interrupted)
+            member = recipe.member(prepared, everything, next(fitted).encodings, **about)
+            member = replace(member, config=config, rates=rates)
+        refitted.append(member)
     return refitted
 
 

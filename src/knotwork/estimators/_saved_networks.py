@@ -1,4 +1,4 @@
-"""Networks in a model file: settings and tensors, checked against the file before a network takes any memory.
+"""Members in a model file: settings and tensors, checked against the file before a network takes any memory.
 
 The compiled loops of the encoding do not check bounds. The checks here guarantee what the loops need: one part encodes
 each member and feature, its functions fit into its columns, and its knots increase from 0 to 1.
@@ -19,7 +19,8 @@ from knotwork._model_files import ModelFile, check_shape
 from knotwork.basis import TRAITS, Functions, FunctionTraits
 from knotwork.encoders import Embedding
 from knotwork.nn import WAVE_KINDS, Backbone, InteractionConfig, StackEncoding, StackLayout
-from knotwork.training import Network, Piece
+from knotwork.training import Network, NetworkPiece, Piece
+from knotwork.trees import Forest, ForestPiece
 
 COUNTS = ("n_blocks",)
 """Settings of backbones that are numbers of layers; the other integers are widths, bounded by the elements."""
@@ -34,8 +35,8 @@ MOST_CYCLIC = 20
 
 
 @dataclass(frozen=True)
-class NetworkShape:
-    """The settings of all networks of a model; `n_targets` is None for a target of shape (n,)."""
+class ModelShape:
+    """What all members of a model have in common; `n_targets` is None for a target of shape (n,)."""
 
     n_numerical: int
     cardinalities: tuple[int, ...]
@@ -43,6 +44,15 @@ class NetworkShape:
     task: str
     d_out: int
     n_targets: int | None = None
+
+    def check_units(self, piece: "SavedPiece | SavedForests") -> None:
+        """Check the places of members, and the units of their targets."""
+        n_members = len(piece.places)
+        if not n_members:
+            raise argument_error("places", "name at least one member", piece.places)
+        of_targets = (n_members,) if self.n_targets is None else (n_members, self.n_targets)
+        for name, values in (("shift", piece.shift), ("scale", piece.scale)):
+            check_shape(name, values.shape, of_targets)
 
 
 def check_layers(settings: Mapping[str, Any], *, n_layers: int, n_elements: int) -> None:
@@ -61,6 +71,7 @@ def network_arrays(pieces: Sequence[Piece]) -> dict[str, npt.NDArray[Any]]:
     return {
         f"pieces{place}.network.{name}": tensor.detach().cpu().numpy()
         for place, piece in enumerate(pieces)
+        if isinstance(piece, NetworkPiece)
         for name, tensor in piece.network.state_dict().items()
     }
 
@@ -68,7 +79,7 @@ def network_arrays(pieces: Sequence[Piece]) -> dict[str, npt.NDArray[Any]]:
 @final
 @dataclass(frozen=True, eq=False)
 class SavedPiece:
-    """A `Piece` with the settings of its network in place of the network.
+    """A `NetworkPiece` with the settings of its network in place of the network.
 
     Parameters
     ----------
@@ -95,7 +106,7 @@ class SavedPiece:
     scale: npt.NDArray[np.float64]
 
     @classmethod
-    def from_piece(cls, piece: Piece) -> Self:
+    def from_piece(cls, piece: NetworkPiece) -> Self:
         """Return a piece without the tensors of its network."""
         network, pairs = piece.network, piece.network.pair_embedding
         interactions = (
@@ -105,14 +116,10 @@ class SavedPiece:
         settings = (network.encoding.layout, tuple(piece.places), piece.backbone, network.embedding)
         return cls(*settings, tuple(interactions), shift, scale)
 
-    def restored(self, file: ModelFile, prefix: str, shape: NetworkShape) -> Piece:
+    def restored(self, file: ModelFile, prefix: str, shape: ModelShape) -> NetworkPiece:
         """Return the piece with its network, on the CPU; `prefix` begins the names of its tensors."""
+        shape.check_units(self)
         n_members = len(self.places)
-        if not n_members:
-            raise argument_error("places", "name at least one member", self.places)
-        of_targets = (n_members,) if shape.n_targets is None else (n_members, shape.n_targets)
-        for name, values in (("shift", self.shift), ("scale", self.scale)):
-            check_shape(name, values.shape, of_targets)
         self._check_interactions(shape.n_numerical, file.n_elements)
         _check_layout(self.layout, n_features=shape.n_numerical, n_elements=file.n_elements)
         encoding = _encoding(self.layout, file, f"{prefix}.network.encoding", n_members=n_members)
@@ -132,7 +139,7 @@ class SavedPiece:
             if name.endswith("running_var") and bool((tensor < 0).any()):
                 raise argument_error(name, "be at least 0", float(tensor.min()))
         shift, scale = map(torch.from_numpy, (self.shift, self.scale))
-        return Piece(network.eval(), self.places, shift, scale, self.backbone)
+        return NetworkPiece(self.places, shift, scale, network.eval(), self.backbone)
 
     def _check_interactions(self, n_columns: int, n_elements: int) -> None:
         """Check that all members have as many pairs of numerical columns, not larger than the file."""
@@ -146,6 +153,41 @@ class SavedPiece:
         places = {place for each in self.interactions for pair in each.pairs for place in pair}
         if not all(type(place) is int and 0 <= place < n_columns for place in places):
             raise argument_error("pairs", f"be pairs of places from 0 to {n_columns - 1}", sorted(places, key=str)[:5])
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class SavedForests:
+    """A `ForestPiece`; parameters as there."""
+
+    places: tuple[int, ...]
+    shift: npt.NDArray[np.float64]
+    scale: npt.NDArray[np.float64]
+    forests: tuple[Forest, ...]
+
+    @classmethod
+    def from_piece(cls, piece: ForestPiece) -> Self:
+        """Return the trees of a piece."""
+        return cls(tuple(piece.places), piece.shift.numpy(), piece.scale.numpy(), piece.forests)
+
+    def restored(self, file: ModelFile, prefix: str, shape: ModelShape) -> ForestPiece:
+        """Return the piece; parameters as in `SavedPiece.restored`."""
+        del file, prefix
+        shape.check_units(self)
+        if len(self.forests) != len(self.places):
+            raise argument_error("forests", f"be one for each of {len(self.places)} members", len(self.forests))
+        for forest in self.forests:
+            forest.check(shape.n_numerical, shape.cardinalities)
+            check_shape("start", forest.start.shape, (shape.d_out,))
+        return ForestPiece(self.places, torch.from_numpy(self.shift), torch.from_numpy(self.scale), self.forests)
+
+
+def saved_piece(piece: Piece) -> SavedPiece | SavedForests:
+    """Return what a file has of a piece, besides the tensors of networks."""
+    if isinstance(piece, ForestPiece):
+        return SavedForests.from_piece(piece)
+    assert isinstance(piece, NetworkPiece)
+    return SavedPiece.from_piece(piece)
 
 
 def _dtype(tensor: Tensor) -> str:

@@ -19,7 +19,7 @@ from knotwork._tables import as_frame, is_stream
 from knotwork.encoders import FEATURE_CANDIDATES, PER_FEATURE, Encoding, FeatureChoice, choose_columns, place_pairs
 from knotwork.errors import ArgumentError, ArgumentTypeError
 from knotwork.estimators._model import Task, make_task
-from knotwork.estimators._plans import EFFORTS, FitPlan, Recipe, plan_effort, share_of_validation
+from knotwork.estimators._plans import EFFORTS, MEMBERS, FitPlan, Recipe, plan_effort, share_of_validation
 from knotwork.knots import to_usual_range
 from knotwork.nn import BACKBONES, Backbone, InteractionConfig, make_backbone
 from knotwork.training import (
@@ -143,6 +143,7 @@ class FitSettings:
     effort: str
     time_limit: float | None
     search: str | None
+    members: str
     n_members: int | None
     interactions: Any
     columns: ColumnConfig
@@ -166,6 +167,7 @@ class FitSettings:
     def __post_init__(self) -> None:
         """Check all that does not need the table."""
         check_choice(self.effort, "effort", EFFORTS)
+        check_choice(self.members, "members", MEMBERS)
         if self.n_members is not None:
             check_int(self.n_members, "n_members", minimum=1)
         if self.backbone != "auto":
@@ -182,11 +184,12 @@ class FitSettings:
         if self.training is not None and not isinstance(self.training, TrainingConfig):
             hint = "Write TrainingConfig(max_epochs=50), for example."
             raise type_error("training", "be a TrainingConfig", self.training, hint)
-        if not self.is_automatic and self.effort != USUAL_EFFORT:
-            others = "encoding, backbone, search, n_members and training"
-            reason = f"it decides what is trained only if none of {others} is given"
-            hint = "Leave effort out, or these parameters."
-            raise argument_error("effort", f"be left at {USUAL_EFFORT!r}: {reason}", self.effort, hint)
+        for name, usual in (("effort", USUAL_EFFORT), ("members", MEMBERS[0])):
+            if not self.is_automatic and getattr(self, name) != usual:
+                others = "encoding, backbone, search, n_members and training"
+                reason = f"it decides what is trained only if none of {others} is given"
+                hint = f"Leave {name} out, or these parameters."
+                raise argument_error(name, f"be left at {usual!r}: {reason}", getattr(self, name), hint)
         self.config.metric_for(self.task.objective)
 
     def _check_categories(self, backbone: Backbone) -> None:
@@ -225,7 +228,8 @@ class FitSettings:
             device, limit = device_type(self.device), self.time_limit
             if limit is not None and self.validation.refit:
                 limit = share_of_validation(n_folds) * limit
-            plan = plan_effort(self.effort, data, device=device, time_limit=limit, n_folds=n_folds)
+            about: dict[str, Any] = {"members": self.members, "n_categorical": len(columns.cardinalities)}
+            plan = plan_effort(self.effort, data, device=device, time_limit=limit, n_folds=n_folds, **about)
             return plan.with_interactions(interactions)
         encoding = columns.spread(self.encoding) if isinstance(self.encoding, Mapping) else self.encoding
         # The smoothness of a date is that of all its numbers.

@@ -4,6 +4,7 @@ Estimators, streams and `knotwork.compare` call the same functions.
 """
 
 import logging
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
@@ -24,6 +25,7 @@ from knotwork.encoders import PER_FEATURE, FeatureChoice
 from knotwork.estimators._combination import Combination, combine_members
 from knotwork.estimators._model import FittedModel, Held, Task, Weights
 from knotwork.estimators._plans import (
+    TREES,
     FitPlan,
     Recipe,
     Warm,
@@ -50,6 +52,7 @@ from knotwork.training import (
     shown_stage,
     train_spread,
 )
+from knotwork.trees import TreeMember, boost
 
 IMPORTANCE_ROWS = 1000
 """Most validation rows that are kept for `feature_importances_`."""
@@ -374,16 +377,16 @@ def _warm_members(
 ) -> tuple[FitPlan, list[Member]] | None:
     """Return what resumes from the networks of the last fit; None, with a warning, if the table or plan differs."""
     warm, members = before.warm, None
-    piece = before.trained.pieces[0]
-    is_learned = piece.network.encoding.missing is not None
+    networks = before.trained.networks
+    is_learned = {piece.network.encoding.missing is not None for piece in networks}
     if (
         warm is not None
         and columns == before.columns
         and task.labels == before.task.labels
         and prepared.indicated == before.indicated
         and _loss_of(before.trained.objective) == _loss_of(prepared.table.goal)
-        and is_learned == (prepared.missing == "learned" and bool(prepared.indicated))
-        and piece.shift.shape[1:] == prepared.table.target.shape[1:]
+        and is_learned <= {prepared.missing == "learned" and bool(prepared.indicated)}
+        and before.trained.pieces[0].shift.shape[1:] == prepared.table.target.shape[1:]
     ):
         members = warm_members(warm, prepared, plan)
     if members is None:
@@ -404,10 +407,48 @@ def train(preparation: Preparation, began: float, monitor: Monitor | None = None
     """Train the members in the time that is left since `began`, on the clock of ``time.perf_counter``."""
     plan, monitor = preparation.plan, monitor or Monitor()
     share = share_of_validation(plan.n_folds) if preparation.settings.validation.refit else 1.0
-    config = _timed(preparation.config, began, share)
     about: dict[str, Any] = {"start": preparation.start, "ensemble": plan.search == ENSEMBLE}
     with monitor.reporter(monitor.reporters) as report:
-        return _call_train(preparation, preparation.members, report, config, **about)
+        return _train_members(preparation, preparation.members, report, began=began, share=share, **about)
+
+
+def _train_members(
+    preparation: Preparation,
+    members: Sequence[Member],
+    report: Reporter | None,
+    *,
+    began: float,
+    share: float = 1.0,
+    start: Trained | None = None,
+    ensemble: bool = False,
+) -> Trained:
+    """Train boosted trees, which take seconds and predict alone if networks have too little time, then networks."""
+    are_trees = np.array([isinstance(member, TreeMember) for member in members])
+    places = [np.flatnonzero(are_trees).tolist(), np.flatnonzero(~are_trees).tolist()]
+    trees = [member for member in members if isinstance(member, TreeMember)]
+    networks = [members[place] for place in places[1]]
+    parts, settings = [], preparation.settings
+    if trees:
+        limit = _timed(preparation.config, began, share).time_limit
+        n_categorical = len(preparation.columns.cardinalities)
+        seconds = math.inf if limit is None else TREES.share * limit
+        parts.append(boost(preparation.table, trees, n_categorical=n_categorical, seconds=seconds))
+    if networks:
+        assert networks[0].backbone is not None
+        parts.append(
+            train_spread(
+                preparation.table,
+                networks,
+                networks[0].backbone,
+                _timed(preparation.config, began, share),
+                device=settings.device,
+                categories=settings.columns.categories,
+                report=report,
+                ensemble=ensemble,
+                start=None if start is None else start.take(places[1]),
+            )
+        )
+    return Trained.joined(parts, [group for group in places if group])
 
 
 def _timed(config: TrainingConfig, began: float, share: float = 1.0) -> TrainingConfig:
@@ -415,27 +456,6 @@ def _timed(config: TrainingConfig, began: float, share: float = 1.0) -> Training
     if config.time_limit is None:
         return config
     return replace(config, time_limit=max(share * config.time_limit - (perf_counter() - began), SHORTEST))
-
-
-def _call_train(
-    preparation: Preparation,
-    members: Sequence[Member],
-    report: Reporter | None,
-    config: TrainingConfig,
-    **about: Any,
-) -> Trained:
-    settings = preparation.settings
-    assert members[0].backbone is not None
-    return train_spread(
-        preparation.table,
-        members,
-        members[0].backbone,
-        config,
-        device=settings.device,
-        categories=settings.columns.categories,
-        report=report,
-        **about,
-    )
 
 
 def combine(preparation: Preparation, trained: Trained) -> FittedModel:
@@ -454,7 +474,7 @@ def combine(preparation: Preparation, trained: Trained) -> FittedModel:
         indicated=preparation.prepared.indicated,
         trained=combination.trained,
         weights=combination.weights,
-        encodings=[dict(zip(columns.numerical_names, map(str, each.encodings), strict=True)) for each in recipes],
+        encodings=[dict(zip(columns.numerical_names, map(str, each.encodings), strict=False)) for each in recipes],
         config=preparation.config,
         calibration=preparation.task.calibrate(combination.held),
         candidates=combination.table,
@@ -500,7 +520,7 @@ def _refit(
         return model
     members = refit_members(preparation.prepared, warm.members, warm.recipes, trained=model.trained)
     with monitor.reporter() as report:
-        trained = _call_train(preparation, members, report, _timed(preparation.config, began))
+        trained = _train_members(preparation, members, report, began=began)
     if trained.interrupted:
         message = "refit was stopped before its end: the networks that were validated predict instead."
         warn_user(f"{message} Give a larger time_limit to refit on all rows.")

@@ -164,7 +164,7 @@ class UnitTrainer:
         self, trained: Trained, networks: Sequence[NetworkSpec], rows: Sequence[dict[str, Any]]
     ) -> list[Result]:
         """Add columns on training to rows, and return the results with histories and knot paths."""
-        for piece in trained.pieces:
+        for piece in trained.networks:
             stack = [networks[place] for place in piece.places]
             for place_in_stack, place in enumerate(piece.places):
                 rows[place].update(_stack_columns(stack, place_in_stack))
@@ -271,7 +271,7 @@ def knot_shifts(trained: Trained) -> list[tuple[float, float] | None]:
     move after the best epoch have not moved.
     """
     shifts: list[tuple[float, float] | None] = [None] * len(trained.histories)
-    for piece in trained.pieces:
+    for piece in trained.networks:
         encoding = piece.network.encoding
         if encoding.logits is None:
             continue

@@ -7,7 +7,16 @@ check_part(__name__)
 from knotwork.training._chunks import FLAGS, ChunkWriter, RowChunks, RowFormat
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import network_products, resolve_device, train
-from knotwork.training._members import Member, TrainingTable, column_units, in_units, output_units
+from knotwork.training._execution import cpu_threads, side_by_side
+from knotwork.training._members import (
+    Member,
+    TrainingTable,
+    all_predictions,
+    column_units,
+    in_units,
+    output_units,
+    target_units,
+)
 from knotwork.training._metrics import METRICS, Metric, evaluate
 from knotwork.training._network import CATEGORIES, D_CATEGORY, Network, count_parameters
 from knotwork.training._objectives import (
@@ -25,11 +34,13 @@ from knotwork.training._results import (
     LOGGER,
     EpochReport,
     History,
+    NetworkPiece,
     Piece,
     ProgressBar,
     Reporter,
     Reporters,
     StopTraining,
+    TableInputs,
     Trained,
     log_epoch,
     shown_stage,

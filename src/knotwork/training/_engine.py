@@ -25,7 +25,7 @@ from knotwork.training._config import TrainingConfig
 from knotwork.training._execution import StepThreads, cpu_threads, side_by_side
 from knotwork.training._members import DeviceTable, Member, TrainingTable, complete, score_units
 from knotwork.training._network import Network, build_network, running_statistics
-from knotwork.training._results import EpochLog, EpochReport, Piece, Reporter, Reporters, Trained, knot_paths
+from knotwork.training._results import EpochLog, EpochReport, NetworkPiece, Reporter, Reporters, Trained, knot_paths
 from knotwork.training._stack import StackJob, TrainingStack, starting_stacks, steps_are_large
 
 DROP_STEPS = {"cpu": 2, "cuda": 50}
@@ -37,6 +37,10 @@ MOST_SIDE_BY_SIDE, POLL_SECONDS = 8, 5e-5
 
 SIDE_BY_SIDE_SHARE = 0.3
 """Share of the free memory that stacks side by side may fill."""
+
+SLACK = 1.2
+"""A stack of an ensemble begins if, as fast as those before it, it takes at most this many times the time left: a
+schedule can be made somewhat shorter, but networks that are cut short add nothing."""
 
 MEMORY_SHARE = 0.6
 """Share of the free memory that a stack may fill: its size is only an estimate."""
@@ -81,8 +85,8 @@ def train(
         Keep the learned knots of every epoch, as `Trained.knot_paths`.
     ensemble : bool, default=False
         Whether the members are parts of one model, for which some suffice. Stacks are then trained side by side on a
-        GPU, which small ones leave idle most of the time, and those that have not begun when the time is up are left
-        out. Otherwise they are trained one after the other, and each for at least one epoch.
+        GPU, which small ones leave idle most of the time, and those for which the time does not suffice are left out.
+        Otherwise they are trained one after the other, and each for at least one epoch.
     start : Trained, optional
         Networks to resume from, one for each member in the same order. Each keeps its encoding, its best weights unless
         a new epoch is better, and its history, to which the new epochs are appended.
@@ -96,8 +100,9 @@ def train(
     -----
     Members of one backbone, configuration and size form one stack, unless that would not fit into memory. A stack that
     runs out of memory nevertheless is trained as two halves. Stacks are trained one after the other. Each gets a share
-    of the remaining time in proportion to its work, and leaves the time that it does not need to the others. If its
-    share is too short for all epochs of a cosine or of cycles, the learning rate falls faster.
+    of the remaining time in proportion to its work, and leaves the time that it does not need to the others; those of
+    an ensemble get all that is left. If it is too short for all epochs of a cosine or of cycles, the learning rate
+    falls faster.
 
     Where rows are in chunks (`TrainingTable.chunks`), each chunk counts as an epoch: members are validated after it,
     and a pass over the rows has as many epochs as there are chunks. The next chunk is loaded meanwhile.
@@ -217,12 +222,17 @@ class _TrainCall:
             stacks.append(_RunningStack(self, group[len(stacks)], number + len(stacks), len(group)))
 
     def _set_deadline(self, places: list[int], waiting: list[int]) -> None:
-        """Give a stack its share of the remaining time."""
-        if self.time_limit is not None:
-            now = time.perf_counter()
-            left = max(self.started + self.time_limit - now, 0.0)
-            cost = self.costs[places].sum()
+        """Give a stack its share of the remaining time, or, of an ensemble, all of it if it should then suffice."""
+        if self.time_limit is None:
+            return
+        now, cost = time.perf_counter(), float(self.costs[places].sum())
+        left = max(self.started + self.time_limit - now, 0.0)
+        if not self.ensemble:
             self.deadline = now + left * cost / (cost + self.costs[waiting].sum())
+            return
+        done = float(sum(self.costs[group].sum() for group in self.groups))
+        is_short = done > 0.0 and cost / done * (now - self.started) > SLACK * left
+        self.deadline = now if is_short else now + left
 
     def _stop(self, n_epochs: int) -> bool:
         """Return whether to stop; a stack is trained for one epoch even if the time is up, except in an ensemble."""
@@ -302,11 +312,11 @@ class _RunningStack:
         self.last_epoch = time.perf_counter()
         self.done = torch.cuda.Event() if device.type == "cuda" else None  # type: ignore[no-untyped-call]
 
-    def _start(self) -> Piece | None:
+    def _start(self) -> NetworkPiece | None:
         """Return the networks to resume from, if any."""
         if self.run.start is None:
             return None
-        piece = next(piece for piece in self.run.start.pieces if self.places[0] in piece.places)
+        piece = next(piece for piece in self.run.start.networks if self.places[0] in piece.places)
         return piece.take(self.places)
 
     def _network(self) -> Network:
@@ -424,7 +434,7 @@ class _RunningStack:
             before = [run.start.histories[place] for place in self.places]
             histories = [first.followed_by(later) for first, later in zip(before, histories, strict=True)]
         places = tuple(range(len(self.places)))
-        piece = Piece(network.eval(), places, self.shift, self.scale, self.job.backbone)
+        piece = NetworkPiece(places, self.shift, self.scale, network.eval(), self.job.backbone)
         return Trained([piece], histories, run.data.units, run.table.goal, interrupted=False, knot_paths=paths)
 
 

@@ -5,9 +5,11 @@ Reports go to callbacks, to the log, and to a line of progress in the terminal.
 
 import logging
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self, final
 
 import numpy as np
@@ -300,41 +302,119 @@ def _in_data_units(breaks: FloatArray, encodings: Sequence[FittedColumn]) -> Flo
 
 
 @dataclass(frozen=True, eq=False)
-class Piece:
-    """Members that were trained as one stack, with their best weights.
+class TableInputs:
+    """The columns of a table as members take them.
 
     Parameters
     ----------
-    network : Network
-        The network, in float32.
+    numbers : ndarray of shape (n, n_numerical)
+        Numerical columns, NaN where missing.
+    codes : ndarray of shape (n, n_categorical)
+        Codes of the categories.
+    units : ndarray of shape (2, n_numerical)
+        Origin and unit of each numerical column.
+    """
+
+    numbers: FloatArray
+    codes: npt.NDArray[np.int64]
+    units: FloatArray
+
+    @cached_property
+    def tensors(self) -> tuple[Tensor, Tensor]:
+        """Numbers in their units, and codes."""
+        return torch.from_numpy(in_units(self.numbers, self.units)), torch.from_numpy(np.array(self.codes, np.int64))
+
+
+@dataclass(frozen=True, eq=False)
+class Piece(ABC):
+    """Members that were trained together.
+
+    Parameters
+    ----------
     places : tuple of int
         Places of its members among all.
     shift, scale : Tensor of shape (n_members,) or (n_members, n_targets)
         Regression predictions are multiplied by `scale`, then `shift` is added, except to distances; float64.
+    """
+
+    places: tuple[int, ...]
+    shift: Tensor
+    scale: Tensor
+
+    @abstractmethod
+    def take(self, places: Sequence[int]) -> "Piece":
+        """Return a piece of its members at increasing places among all."""
+
+    @abstractmethod
+    def to(self, device: torch.device) -> "Piece":
+        """Return the piece with its tensors on a device."""
+
+    @abstractmethod
+    def predictions(
+        self, inputs: TableInputs, rows: Sequence[npt.NDArray[np.int64]], objective: Objective
+    ) -> list[FloatArray]:
+        """Return what each member predicts for its rows, in units of its target, or logits; of shape (n, d_out)."""
+
+    def in_target_units(self, predictions: Sequence[FloatArray], objective: Objective) -> list[FloatArray]:
+        """Return predictions of the members of a regression in the units of the target."""
+        shift, scale = (each.cpu().numpy() for each in output_units(objective, (self.shift, self.scale)))
+        most = np.finfo(np.float64).max
+        with np.errstate(over="ignore"):
+            moved = [values * unit + origin for values, origin, unit in zip(predictions, shift, scale, strict=True)]
+        return [np.clip(values, -most, most) for values in moved]
+
+    def _kept(self, places: Sequence[int]) -> tuple[list[int], tuple[int, ...]]:
+        """Return which members are kept at increasing places among all, and their new places."""
+        kept = [index for index, place in enumerate(self.places) if place in places]
+        return kept, tuple(places.index(self.places[old]) for old in kept)
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkPiece(Piece):
+    """Members that were trained as one stack, with their best weights.
+
+    Parameters
+    ----------
+    places, shift, scale
+        As in `Piece`.
+    network : Network
+        The network, in float32.
     backbone : Backbone
         Configuration of the network after the encoding.
     """
 
     network: Network
-    places: tuple[int, ...]
-    shift: Tensor
-    scale: Tensor
     backbone: Backbone
 
-    def take(self, places: Sequence[int]) -> "Piece":
+    def take(self, places: Sequence[int]) -> "NetworkPiece":
         """Return a piece of its members at increasing places, with copies of their tensors."""
-        kept = [index for index, place in enumerate(self.places) if place in places]
+        kept, new_places = self._kept(places)
         index = torch.tensor(kept, device=self.shift.device)
         network = take_members(self.network, index)
         if not bool(network.encoding.learned.any()):
             network.encoding.logits = None  # none of the members that are left has learned knots
-        new_places = tuple(places.index(self.places[old]) for old in kept)
-        return Piece(network, new_places, self.shift[index], self.scale[index], self.backbone)
+        return replace(self, places=new_places, shift=self.shift[index], scale=self.scale[index], network=network)
 
-    def to(self, device: torch.device) -> "Piece":
+    def to(self, device: torch.device) -> "NetworkPiece":
         """Return the piece with its tensors on a device; those that are on it already are not copied."""
         shift, scale = self.shift.to(device), self.scale.to(device)
-        return Piece(moved(self.network, device), self.places, shift, scale, self.backbone)
+        return replace(self, shift=shift, scale=scale, network=moved(self.network, device))
+
+    def predictions(
+        self, inputs: TableInputs, rows: Sequence[npt.NDArray[np.int64]], objective: Objective
+    ) -> list[FloatArray]:
+        """Return what each network predicts for its rows."""
+        device = self.shift.device
+        row_tensor, counts = padded(rows, device)
+        numbers, codes = (each.to(device) for each in inputs.tensors)
+        with cpu_threads(device) as n_threads:
+            outputs = predict_stack(
+                self.network, numbers, codes, row_tensor, n_threads=n_threads, counts=counts
+            ).double()
+        if objective.task == "regression":
+            n_targets = 1 if self.shift.dim() == 1 else self.shift.shape[1]
+            outputs = all_predictions(objective, outputs, n_targets)
+        return [values[: len(of_member)] for values, of_member in zip(outputs.cpu().numpy(), rows, strict=True)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -344,7 +424,7 @@ class Trained:
     Parameters
     ----------
     pieces : list of Piece
-        The networks.
+        The members.
     histories : list of History
         One for each member.
     units : ndarray of shape (2, n_numerical)
@@ -364,6 +444,11 @@ class Trained:
     objective: Objective
     interrupted: bool
     knot_paths: list[FloatArray | None] | None = None
+
+    @property
+    def networks(self) -> list[NetworkPiece]:
+        """The pieces that are networks."""
+        return [piece for piece in self.pieces if isinstance(piece, NetworkPiece)]
 
     @property
     def spreads(self) -> FloatArray:
@@ -434,22 +519,12 @@ class Trained:
             One for each member.
         """
         predictions: list[Any] = [None] * len(self.histories)
-        scaled, code_tensor = (
-            torch.from_numpy(in_units(numbers, self.units)),
-            torch.from_numpy(np.array(codes, np.int64)),
-        )
+        inputs, everything = TableInputs(numbers, codes, self.units), np.arange(len(numbers))
         for piece in self.pieces:
-            device = piece.shift.device
-            piece_rows = [np.arange(len(numbers)) if rows is None else rows[place] for place in piece.places]
-            row_tensor, counts = padded(piece_rows, device)
-            inputs = scaled.to(device), code_tensor.to(device), row_tensor
-            with cpu_threads(device) as n_threads:
-                outputs = predict_stack(piece.network, *inputs, n_threads=n_threads, counts=counts).double()
+            piece_rows = [everything if rows is None else rows[place] for place in piece.places]
+            values = piece.predictions(inputs, piece_rows, self.objective)
             if self.objective.task == "regression":
-                n_targets = 1 if piece.shift.dim() == 1 else piece.shift.shape[1]
-                shift, scale = output_units(self.objective, (piece.shift, piece.scale))
-                outputs = all_predictions(self.objective, outputs, n_targets) * scale[:, None] + shift[:, None]
-                outputs = outputs.clamp(torch.finfo(outputs.dtype).min, torch.finfo(outputs.dtype).max)  # not infinite
-            for place, member_rows, values in zip(piece.places, piece_rows, outputs.cpu().numpy(), strict=True):
-                predictions[place] = values[: len(member_rows)]
+                values = piece.in_target_units(values, self.objective)
+            for place, of_member in zip(piece.places, values, strict=True):
+                predictions[place] = of_member
         return predictions

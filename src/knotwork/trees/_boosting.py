@@ -1,0 +1,268 @@
+"""Boosted trees of a fit: their settings, training on the folds of a table, and what they predict."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from threading import Event
+from time import perf_counter
+from typing import Any, ClassVar, final
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from knotwork.training import (
+    History,
+    Member,
+    Objective,
+    Piece,
+    Quantile,
+    TableInputs,
+    Trained,
+    TrainingTable,
+    all_predictions,
+    column_units,
+    cpu_threads,
+    side_by_side,
+    target_units,
+)
+from knotwork.trees._forest import Floats, Forest
+from knotwork.trees._lightgbm import LARGEST_TARGET, METRICS_OF_LIGHTGBM, Columns, Grown, grow, lightgbm_objectives
+
+CPU = torch.device("cpu")
+
+ROWS_PER_THREAD = 1000
+"""Members predict fewer rows one after the other: a thread takes longer to start."""
+
+FEWEST_ROUNDS = 10
+"""Rounds that are trained whatever the time limit is."""
+
+
+@final
+@dataclass(frozen=True)
+class BoostedTrees:
+    """A kind of boosted trees, in LightGBM's terms.
+
+    Parameters
+    ----------
+    learning_rate : float, default=0.05
+        What each tree adds is multiplied by it.
+    leaves : int, default=31
+        Maximum number of leaves of a tree.
+    least_rows : int, default=10
+        Minimum number of rows of a leaf.
+    row_share, column_share : float, default=0.8, 0.7
+        Shares of the rows and of the columns that each tree is grown on, at random.
+    extra : bool, default=False
+        Whether one random threshold of each column is tried instead of all.
+    rounds : int, default=2000
+        Maximum number of trees.
+    patience : int, default=50
+        Trees without a better score on the validation rows after which training stops.
+    """
+
+    name: ClassVar[str] = "boosted trees"
+    learning_rate: float = 0.05
+    leaves: int = 31
+    least_rows: int = 10
+    row_share: float = 0.8
+    column_share: float = 0.7
+    extra: bool = False
+    rounds: int = 2000
+    patience: int = 50
+
+    def settings(self, *, seed: int, n_threads: int) -> dict[str, object]:
+        """Return the parameters of LightGBM, without the objective."""
+        return {
+            "learning_rate": self.learning_rate,
+            "num_leaves": self.leaves,
+            "min_data_in_leaf": self.least_rows,
+            "bagging_fraction": self.row_share,
+            "bagging_freq": int(self.row_share < 1.0),
+            "feature_fraction": self.column_share,
+            "extra_trees": self.extra,
+            "num_threads": n_threads,
+            "seed": seed % 2**31,
+            "deterministic": True,  # the same trees for any number of threads
+            "force_row_wise": True,
+            "verbosity": -1,
+        }
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class TreeMember(Member):
+    """Boosted trees among the members of a model; they have neither encodings nor a network.
+
+    Parameters
+    ----------
+    train, valid, encodings, seed
+        As in `Member`.
+    kind : BoostedTrees
+        The trees.
+    """
+
+    kind: BoostedTrees = BoostedTrees()
+
+
+def can_boost(objective: Objective, n_classes: int) -> bool:
+    """Return whether there are boosted trees for an objective."""
+    return bool(lightgbm_objectives(objective, n_classes))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class ForestPiece(Piece):
+    """Members that are boosted trees.
+
+    Parameters
+    ----------
+    places, shift, scale
+        As in `Piece`.
+    forests : tuple of Forest
+        The trees of each member.
+    """
+
+    forests: tuple[Forest, ...]
+
+    def take(self, places: Sequence[int]) -> "ForestPiece":
+        """Return a piece of its members at increasing places."""
+        kept, new_places = self._kept(places)
+        forests = tuple(self.forests[index] for index in kept)
+        return replace(self, places=new_places, shift=self.shift[kept], scale=self.scale[kept], forests=forests)
+
+    def to(self, device: torch.device) -> "ForestPiece":
+        """Return the piece itself: trees stay on the CPU."""
+        del device
+        return self
+
+    def predictions(
+        self, inputs: TableInputs, rows: Sequence[npt.NDArray[np.int64]], objective: Objective
+    ) -> list[Floats]:
+        """Return what the trees of each member predict for its rows."""
+        n_targets = 1 if self.shift.dim() == 1 else self.shift.shape[1]
+        calls = [partial(_scores, *each, inputs) for each in zip(self.forests, rows, strict=True)]
+        with cpu_threads(CPU) as n_cores:
+            scores = side_by_side(calls, n_cores if len(inputs.numbers) >= ROWS_PER_THREAD else 1)
+        if objective.task == "classification":
+            return scores
+        return [from_scores(each, objective, n_targets) for each in scores]
+
+
+def _scores(forest: Forest, rows: npt.NDArray[np.int64], inputs: TableInputs, stop: Event) -> Floats:
+    del stop  # it takes seconds at most
+    return forest.scores(inputs.numbers[rows], inputs.codes[rows])
+
+
+def from_scores(scores: Floats, objective: Objective, n_targets: int) -> Floats:
+    """Return predictions from sums of trees, of the same shape, (n, n_targets * n_outputs)."""
+    if isinstance(objective, Quantile):  # each level has its own trees: sorted, quantiles do not cross
+        ordered: Floats = np.maximum.accumulate(scores.reshape(len(scores), n_targets, -1), axis=-1)
+        return ordered.reshape(scores.shape)
+    return all_predictions(objective, torch.from_numpy(scores), n_targets).numpy()
+
+
+def boost(
+    table: TrainingTable, members: Sequence[TreeMember], *, n_categorical: int, seconds: float = math.inf
+) -> Trained:
+    """Train the boosted trees of all members, side by side in as many threads as the process may use.
+
+    Parameters
+    ----------
+    table : TrainingTable
+        The table.
+    members : sequence of TreeMember
+        Rows, random seed and kind of each.
+    n_categorical : int
+        Number of categorical columns, which are the first codes.
+    seconds : float, default=inf
+        Time limit.
+    """
+    columns = Columns(
+        np.column_stack([table.numbers, table.codes[:, :n_categorical]]),
+        table.numbers.shape[1],
+        table.cardinalities[:n_categorical],
+    )
+    with cpu_threads(CPU) as n_cores:
+        at_once = min(n_cores, len(members))
+        limit = seconds / math.ceil(len(members) / at_once)
+        about: dict[str, Any] = {"columns": columns, "n_threads": n_cores // at_once, "seconds": limit}
+        calls = [partial(_boost_member, table, member, **about) for member in members]
+        boosted = side_by_side(calls, n_cores)
+    shift, scale = (torch.cat([each.units[place] for each in boosted]) for place in (0, 1))
+    piece = ForestPiece(tuple(range(len(members))), shift, scale, tuple(each.forest for each in boosted))
+    histories = [each.history for each in boosted]
+    return Trained([piece], histories, column_units(table.numbers), table.goal, any(each.is_cut for each in boosted))
+
+
+@dataclass(frozen=True, eq=False)
+class _Boosted:
+    """One member after training: `is_cut` if its time was over."""
+
+    forest: Forest
+    history: History
+    units: tuple[torch.Tensor, torch.Tensor]
+    is_cut: bool
+
+
+def _boost_member(
+    table: TrainingTable, member: TreeMember, stop: Event, *, columns: Columns, n_threads: int, seconds: float
+) -> _Boosted:
+    """Train the trees of a member: one model of LightGBM for each target and each of its objectives."""
+    began = perf_counter()
+    units = _units(table, member)
+    parameters = lightgbm_objectives(table.goal, table.n_classes)
+    goals = _targets(table, units)
+    settings = member.kind.settings(seed=member.seed, n_threads=n_threads)
+    parts: list[Forest] = []
+    grown: list[Grown] = []
+    cut = False
+
+    def is_over(deadline: float, rounds: int) -> bool:
+        nonlocal cut
+        late = rounds >= FEWEST_ROUNDS and perf_counter() > deadline
+        cut |= late
+        return late or stop.is_set()
+
+    n_models = len(goals) * len(parameters)
+    for place, (goal, each) in enumerate((goal, each) for goal in goals for each in parameters):
+        metric = METRICS_OF_LIGHTGBM.get(str(each["objective"]))
+        names = each if metric is None else {**each, "metric": metric}
+        deadline = began + seconds * (place + 1) / n_models
+        result = grow(
+            {**settings, **names}, columns, goal, table.weights,
+            train=member.train, valid=member.valid, rounds=member.kind.rounds, patience=member.kind.patience,
+            is_over=partial(is_over, deadline),
+        )  # fmt: skip
+        first = place if table.task == "regression" else table.d_out - len(result.forest.start)
+        parts.append(result.forest.with_outputs(first, table.d_out))
+        grown.append(result)
+    history = _history(grown, member.kind, perf_counter() - began)
+    return _Boosted(Forest.joined(parts), history, units, cut)
+
+
+def _units(table: TrainingTable, member: Member) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return origin and size of the units of a member's target."""
+    target = torch.from_numpy(np.asarray(table.target[member.train]))[None]
+    target = target.double() if table.task == "regression" else target
+    shift, scale = target_units(table.goal, target, torch.tensor([len(member.train)]))
+    return shift.double(), scale.double()
+
+
+def _targets(table: TrainingTable, units: tuple[torch.Tensor, torch.Tensor]) -> list[npt.NDArray[np.float64]]:
+    """Return each target in its units, or the codes of classes."""
+    if table.task == "classification":
+        return [table.target]
+    shift, scale = (each.numpy().reshape(-1) for each in units)
+    with np.errstate(over="ignore"):  # halves: the difference of two targets may overflow
+        scaled = (0.5 * table.target.reshape(len(table.target), -1) - 0.5 * shift) / (0.5 * scale)
+    return list(np.clip(scaled, -LARGEST_TARGET, LARGEST_TARGET).T)
+
+
+def _history(grown: Sequence[Grown], kind: BoostedTrees, seconds: float) -> History:
+    """Return the course of training: the mean over models, as far as all of them went."""
+    rounds = min(len(each.loss) for each in grown)
+    loss, score = (np.mean([getattr(each, name)[:rounds] for each in grown], axis=0) for name in ("loss", "score"))
+    best = min(max(each.best for each in grown), rounds)
+    return History(loss, score, np.full(rounds, kind.learning_rate), best, seconds)
