@@ -55,7 +55,7 @@ class FromModel(property, Generic[Value]):
 
 
 class TabularEstimator(BaseEstimator):
-    """Networks on encoded columns, with scikit-learn's interface; see `TabularRegressor`."""
+    """Networks on encoded columns and boosted trees, with scikit-learn's interface; see `TabularRegressor`."""
 
     _task: ClassVar[str]
     _model: FittedModel
@@ -213,7 +213,7 @@ class TabularEstimator(BaseEstimator):
         return self._model
 
     columns_ = FromModel(lambda model: model.columns, "What was learned of each column.")
-    trained_ = FromModel(lambda model: model.trained, "The networks.")
+    trained_ = FromModel(lambda model: model.trained, "The members: networks and boosted trees.")
     weights_ = FromModel(lambda model: model.weights, "Weights of the members in predictions.")
     encoding_ = FromModel(
         lambda model: model.encodings, "For each member, the method and the size of each numerical column."
@@ -221,11 +221,14 @@ class TabularEstimator(BaseEstimator):
     encoding_choices_ = FromModel(
         lambda model: model.choices, "Why each numerical column has its encoding, where training rows decided it."
     )
-    candidates_ = FromModel(lambda model: model.candidates, "Each kind of network that was tried.")
+    candidates_ = FromModel(lambda model: model.candidates, "Each kind of member that was tried.")
     validation_score_ = FromModel(lambda model: model.score, "The metric of the predictions on the validation rows.")
     target_name_ = FromModel(lambda model: model.target_name, "Name of the target, if it was a series with a name.")
     n_features_in_ = FromModel(lambda model: len(model.columns), "Number of columns.")
-    backbones_ = FromModel(lambda model: model.backbones, "Configuration of each member's network after the encoding.")
+    backbones_ = FromModel(
+        lambda model: model.backbones,
+        "Configuration of each member's network after the encoding; None for boosted trees.",
+    )
     knots_ = FromModel(
         lambda model: model.knots,
         "Interior knots of each numerical column for each member after training, in the units of the table.",

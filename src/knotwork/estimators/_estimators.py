@@ -18,11 +18,11 @@ from knotwork.training import OBJECTIVES
 
 @final
 class TabularRegressor(RegressorMixin, TabularEstimator):
-    """Predict numbers from a table by networks on encoded columns.
+    """Predict numbers from a table by networks on encoded columns, and by boosted trees.
 
-    By default several kinds of networks are trained together on folds of the rows, and those that are best together on
-    the rows that they were not trained on predict; `effort` says how much is trained. Name an encoding, a backbone or
-    a number of members to decide yourself what is trained.
+    By default boosted trees and several kinds of networks are trained on folds of the rows, and those that are best
+    together on the rows that they were not trained on predict; `effort` says how much is trained, and `members` whether
+    both are. Name an encoding, a backbone or a number of members to train networks of your choice alone.
 
     Columns of numbers and booleans are encoded; text and categories become learned vectors. Numbers written as text,
     such as ``"1,234.5"``, ``"12%"`` or ``"(300)"``, are read as numbers, so are yes and no, and dates become numbers.
@@ -53,8 +53,8 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
         device and the time limit. For 10,000 rows on two cores ``"fast"`` takes a few seconds and ``"balanced"`` about
         half a minute; on a large GPU the three take about one, five and twenty seconds.
     time_limit : float, optional
-        Seconds for the whole fit. If that is too short, less is trained, learning rates fall in time, and networks in
-        training stop at the end of an epoch.
+        Seconds for the whole fit. If that is too short, less is trained: fewer kinds of members, as many as the speed
+        of those before them allows; then learning rates fall in time, and training stops at the end of an epoch.
     search : {None, "validated", "ensemble", "per-feature"}, default=None
         How one or several of many encodings are chosen:
 
@@ -66,6 +66,10 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
 
         ``"per-feature"``: for each column the encoding that `knotwork.choose_per_feature` chooses on training rows;
         `encoding_choices_` has the reasons.
+    members : {"all", "networks", "trees"}, default="all"
+        What `effort` trains: boosted trees and networks, or one of them alone. Trees are LightGBM's. There are none for
+        objectives that it does not have (``"gaussian"``, ``"focal"``, functions), for tables that are read in batches,
+        and if LightGBM is not installed.
     n_members : int, optional
         Number of networks that are trained together from different random seeds and whose predictions are averaged;
         with ``search="validated"`` and ``"ensemble"``, of every encoding. By default as `effort` decides, or one.
@@ -117,7 +121,8 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
         the backbone. Its ``time_limit`` is for the whole fit.
     warm_start : bool, default=False
         Whether `fit` resumes from the networks of the last fit, if columns, classes and what is trained are the same;
-        settings of training may differ. The same rows validate if their number is the same, and `history_` continues.
+        settings of training may differ, and boosted trees are grown anew. The same rows validate if their number is the
+        same, and `history_` continues.
     device : str, torch.device or list of them, default="auto"
         Where networks are trained and predict; by default on a GPU if one is available. Of several devices, as in
         ``["cuda:0", "cuda:1"]``, each trains a part of the networks, and the first one predicts: the results are those
@@ -131,26 +136,28 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
     Attributes
     ----------
     encoding_ : list of dict
-        For each member, the method and the size of each numerical column, as in ``{"age": "BS-Q@15"}``.
+        For each member, the method and the size of each numerical column, as in ``{"age": "BS-Q@15"}``; empty for
+        boosted trees.
     weights_ : ndarray of shape (n_members,)
         Weights of the members in predictions; they add up to one.
-    backbones_ : list of configuration
-        For each member, the network after the encoding.
+    backbones_ : list of configuration or None
+        For each member, the network after the encoding; None for boosted trees.
     encoding_choices_ : list of dict
         With ``search="per-feature"``, for each numerical column: ``column``, ``encoding``, ``reason``, and ``losses``
         of all candidates. Otherwise empty.
     candidates_ : list of dict
-        Each kind of network that was tried, unless there was no choice: ``method``, ``size``, ``backbone``, ``score``
-        on the validation rows (in the units of the target; NaN if training failed), ``metric`` (its name),
-        ``seconds`` of training, and ``weight`` in predictions.
+        Each kind of member that was tried, unless there was no choice: ``method`` and ``size`` of the encoding (None
+        for boosted trees), ``backbone`` (the network, or ``"boosted trees"``), ``score`` on the validation rows (in the
+        units of the target; NaN if training failed), ``metric`` (its name), ``seconds`` of training, and ``weight`` in
+        predictions.
     validation_score_ : float
         The metric of the predictions on the validation rows; with folds each row is predicted by networks that were not
         trained on it. It is a little too good: the rows also decided when training stopped, and the weights.
     history_ : list of dict
         How each member was trained: ``loss``, ``score`` on validation rows and ``learning_rate`` of each epoch,
-        ``metric``, ``best_epoch``, counted from 1, and ``seconds``.
+        ``metric``, ``best_epoch``, counted from 1, and ``seconds``. An epoch of boosted trees is one more tree.
     knots_ : list of dict
-        Interior knots of each column, for each member.
+        Interior knots of each column, for each network.
     interactions_ : list of list of tuple
         Pairs of columns whose interactions each member has.
     feature_importances_ : ndarray of shape (n_features_in_,)
