@@ -14,6 +14,7 @@ from knotwork._model_files import checksum
 from knotwork.encoders import Encoding
 from knotwork.estimators._plans import FitPlan, Recipe
 from knotwork.nn._backbones import FTTransformerConfig, MLPConfig, RealMLPConfig, ResNetConfig, TabMConfig
+from knotwork.trees import BoostedTrees
 
 BACKBONES = {
     "mlp": MLPConfig(widths=(8, 4)),
@@ -95,8 +96,9 @@ RECIPES = {
 
 
 def plan_of_all_backbones(effort, data, **_):
-    """Return a plan with a recipe for each of `RECIPES` on two folds."""
-    recipes = [
+    """Return a plan with boosted trees and a recipe for each of `RECIPES` on two folds."""
+    trees = Recipe((), BoostedTrees(rounds=5), TrainingConfig())
+    recipes = [trees] + [
         Recipe((Encoding.parse(spec),) * data.numbers.shape[1], BACKBONES[name], replace(SHORT, **settings))
         for name, (spec, settings) in RECIPES.items()
     ]
@@ -104,7 +106,7 @@ def plan_of_all_backbones(effort, data, **_):
 
 
 def of_all_backbones(monkeypatch, kind="number", weights=uneven_weights, **settings):
-    """Return a model with networks of four of five backbones, encodings and settings of training, on two folds."""
+    """Return a model with trees and networks of four of five backbones and encodings, on two folds."""
     monkeypatch.setattr("knotwork.estimators._settings.plan_effort", plan_of_all_backbones)
     monkeypatch.setattr("knotwork.estimators._combination.bagged_weights", weights)
     X = table()

@@ -202,15 +202,12 @@ class TreesRule:
         Share of the time of an effort, or of a time limit, that they may take.
     round_seconds, value_seconds : float
         Seconds of a tree, and for each value of the table, on one core of the machine of the benchmarks.
-    fewest_rounds : int
-        Rounds at least.
     """
 
     kinds: dict[str, tuple[BoostedTrees, ...]]
     share: float = 0.4
     round_seconds: float = 3e-4
     value_seconds: float = 3e-9
-    fewest_rounds: int = 50
 
 
 TREES = TreesRule(
@@ -365,11 +362,8 @@ def _trees_of(effort: str, table: TrainingTable, members: str, *, seconds: float
     n_trees = table.n_targets * max(table.n_classes if table.n_classes > 2 else 1, table.goal.n_outputs)
     per_round = n_trees * (TREES.round_seconds + TREES.value_seconds * table.n_rows * n_columns)
     folds = DEVICE_EFFORTS["cpu"].folds[effort]
-    rounds = TREES.share * seconds / (folds * len(TREES.kinds[effort]) * per_round)
-    return [
-        Recipe((), replace(kind, rounds=int(np.clip(rounds, TREES.fewest_rounds, kind.rounds))), TrainingConfig())
-        for kind in TREES.kinds[effort]
-    ]
+    affordable = TREES.share * seconds / (folds * len(TREES.kinds[effort]) * per_round)
+    return [Recipe((), kind.within(affordable), TrainingConfig()) for kind in TREES.kinds[effort]]
 
 
 def _has_trees(table: TrainingTable, members: str) -> bool:

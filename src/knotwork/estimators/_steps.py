@@ -25,7 +25,6 @@ from knotwork.encoders import PER_FEATURE, FeatureChoice
 from knotwork.estimators._combination import Combination, combine_members
 from knotwork.estimators._model import FittedModel, Held, Task, Weights
 from knotwork.estimators._plans import (
-    TREES,
     FitPlan,
     Recipe,
     Warm,
@@ -430,9 +429,8 @@ def _train_members(
     parts, settings = [], preparation.settings
     if trees:
         limit = _timed(preparation.config, began, share).time_limit
-        n_categorical = len(preparation.columns.cardinalities)
-        seconds = math.inf if limit is None else TREES.share * limit
-        parts.append(boost(preparation.table, trees, n_categorical=n_categorical, seconds=seconds))
+        about: dict[str, Any] = {"n_categorical": len(preparation.columns.cardinalities)}
+        parts.append(boost(preparation.table, trees, seconds=limit or math.inf, **about))
     if networks:
         assert networks[0].backbone is not None
         parts.append(
