@@ -57,6 +57,18 @@ def threads() -> int:
     return int(os.environ.get("OMP_NUM_THREADS", len(os.sched_getaffinity(0))))
 
 
+def without_dates(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with numbers in place of each date: days, year, month, day, weekday and hour."""
+    dates = frame.select_dtypes("datetime")
+    parts = {}
+    for name in dates:
+        date = dates[name].dt
+        parts[f"{name} days"] = (dates[name] - pd.Timestamp("1970-01-01")) / pd.Timedelta(days=1)
+        for part in ("year", "month", "day", "weekday", "hour"):
+            parts[f"{name} {part}"] = getattr(date, part)
+    return pd.concat([frame.drop(columns=dates.columns), pd.DataFrame(parts, index=frame.index)], axis=1)
+
+
 def prediction(model: Any, fold: Fold) -> Predict:
     """Return the function of a fitted model that predicts numbers or the shares of classes."""
     return model.predict if fold.is_regression else model.predict_proba
@@ -69,6 +81,7 @@ def fit_lightgbm(fold: Fold, device: str) -> Predict:
     del device
 
     def plain(frame: pd.DataFrame) -> pd.DataFrame:
+        frame = without_dates(frame)
         return frame.set_axis([f"x{place}" for place in range(frame.shape[1])], axis=1)  # it refuses some names
 
     kind = lightgbm.LGBMRegressor if fold.is_regression else lightgbm.LGBMClassifier
@@ -90,8 +103,10 @@ def fit_xgboost(fold: Fold, device: str) -> Predict:
         n_estimators=TREES, early_stopping_rounds=STOP, enable_categorical=True,
         random_state=fold.split.seed, n_jobs=threads(),
     )  # fmt: skip
-    model.fit(*fold.rows("train"), eval_set=[fold.rows("valid")], verbose=False)
-    return prediction(model, fold)
+    (frame, target), (held, truth) = fold.rows("train"), fold.rows("valid")
+    model.fit(without_dates(frame), target, eval_set=[(without_dates(held), truth)], verbose=False)
+    predict = prediction(model, fold)
+    return lambda rows: predict(without_dates(rows))
 
 
 def fit_catboost(fold: Fold, device: str) -> Predict:
@@ -99,10 +114,11 @@ def fit_catboost(fold: Fold, device: str) -> Predict:
     import catboost  # noqa: PLC0415
 
     del device
-    categories = list(fold.data.categorical)
+    categories = list(fold.frame.select_dtypes("category"))
 
     def plain(frame: pd.DataFrame) -> pd.DataFrame:
-        return frame.astype(dict.fromkeys(categories, object))
+        frame = without_dates(frame)
+        return frame.assign(**{name: frame[name].astype(object).fillna("missing") for name in categories})
 
     kind = catboost.CatBoostRegressor if fold.is_regression else catboost.CatBoostClassifier
     model = kind(

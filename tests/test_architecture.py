@@ -37,6 +37,7 @@ LAYERS = [
     "_kernels",
     "nn",
     "training",
+    "trees",
     "_preparation",
     "additive",
     "estimators",

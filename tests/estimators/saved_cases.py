@@ -14,7 +14,6 @@ from knotwork._model_files import checksum
 from knotwork.encoders import Encoding
 from knotwork.estimators._plans import FitPlan, Recipe
 from knotwork.nn._backbones import FTTransformerConfig, MLPConfig, RealMLPConfig, ResNetConfig, TabMConfig
-from knotwork.trees import BoostedTrees
 
 BACKBONES = {
     "mlp": MLPConfig(widths=(8, 4)),
@@ -96,17 +95,24 @@ RECIPES = {
 
 
 def plan_of_all_backbones(effort, data, **_):
-    """Return a plan with boosted trees and a recipe for each of `RECIPES` on two folds."""
-    trees = Recipe((), BoostedTrees(rounds=5), TrainingConfig())
-    recipes = [trees] + [
+    """Return a plan with a recipe for each of `RECIPES` on two folds."""
+    recipes = [
         Recipe((Encoding.parse(spec),) * data.numbers.shape[1], BACKBONES[name], replace(SHORT, **settings))
         for name, (spec, settings) in RECIPES.items()
     ]
     return FitPlan(recipes, "ensemble", n_folds=2)
 
 
+def of_trees_and_networks(kind="number", **settings):
+    """Return a model with boosted trees and networks."""
+    X = table()
+    estimator = TabularRegressor if kind == "number" else TabularClassifier
+    settings = {"effort": "fast", "columns": CODED, "device": "cpu", "random_state": 3, **settings}
+    return estimator(**settings).fit(X, target(X, kind))
+
+
 def of_all_backbones(monkeypatch, kind="number", weights=uneven_weights, **settings):
-    """Return a model with trees and networks of four of five backbones and encodings, on two folds."""
+    """Return a model with networks of four of five backbones, encodings and settings of training, on two folds."""
     monkeypatch.setattr("knotwork.estimators._settings.plan_effort", plan_of_all_backbones)
     monkeypatch.setattr("knotwork.estimators._combination.bagged_weights", weights)
     X = table()

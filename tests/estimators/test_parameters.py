@@ -304,7 +304,7 @@ def test_hints_are_of_parameters_that_exist():
 def test_signatures_are_those_of_the_constructor():
     names = list(inspect.signature(kw.TabularRegressor).parameters)
     assert names == [
-        *("encoding", "backbone", "effort", "time_limit", "search", "n_members", "interactions"),
+        *("encoding", "backbone", "effort", "time_limit", "search", "members", "n_members", "interactions"),
         *("columns", "validation", "objective", "training", "warm_start", "device", "random_state"),
     ]
     assert inspect.signature(kw.TabularClassifier) == inspect.signature(kw.TabularRegressor)

@@ -28,8 +28,9 @@ def make_table(n_rows=2000, n_columns=8, task="regression", n_categorical=0):
     return TrainingTable(rng.normal(size=(n_rows, n_columns)), codes, values, task, (3,) * n_categorical, n_classes)
 
 
-def plan(effort="balanced", data=None, device="cpu", time_limit=None):
-    return plan_effort(effort, make_table() if data is None else data, device=device, time_limit=time_limit)
+def plan(effort="balanced", data=None, device="cpu", time_limit=None, members="networks"):
+    data = make_table() if data is None else data
+    return plan_effort(effort, data, device=device, time_limit=time_limit, members=members)
 
 
 def work(plan, data=None):
@@ -68,19 +69,31 @@ def test_less_time_is_less_work(effort, device):
     assert amounts[0] == amounts[1]
     assert amounts == sorted(amounts, reverse=True)
     assert amounts[-1] < amounts[0]
-    assert [recipe.backbone for recipe in plans[-1].recipes] == [plans[0].recipes[0].backbone], "the most valuable kind"
+    assert [recipe.encodings for recipe in plans[-1].recipes] == [plans[0].recipes[0].encodings], "the most valuable"
 
 
 @pytest.mark.parametrize("limit", [100.0, 30.0, 10.0, 5.0, 2.0])
 def test_several_kinds_are_trained_properly_or_one(limit):
     """What is cut short is worse than fewer kinds, also if it is more work."""
     data = make_table(20_000, 20)
-    usual, limited = plan("best", data, time_limit=1e6), plan("best", data, time_limit=limit)
-    if len(limited.recipes) > 1:
-        assert limited.n_folds == usual.n_folds
-        for recipe, full in zip(limited.recipes, usual.recipes, strict=False):
-            assert recipe.backbone == full.backbone
-            assert recipe.config.max_epochs >= 0.69 * full.config.max_epochs
+    limited = plan("best", data, time_limit=limit)
+    complete = [plan(effort, data, time_limit=1e6) for effort in EFFORTS]
+    prefixes = [(each.n_folds, each.recipes[: len(limited.recipes)]) for each in complete]
+    assert len(limited.recipes) == 1 or (limited.n_folds, limited.recipes) in prefixes
+
+
+def test_trees_come_first_and_suit_table_and_time():
+    trees = [each for each in plan("balanced", members="all").recipes if each.has_trees]
+    assert trees
+    assert plan("balanced", members="all").recipes[: len(trees)] == trees
+    assert plan("balanced", members="trees").recipes == trees
+    assert not any(each.has_trees for each in plan(members="networks").recipes)
+    assert not any(each.has_trees for each in plan(data=make_table(59), members="all").recipes)
+    few, many = (
+        plan(data=make_table(n, 200), members="trees", time_limit=2.0).recipes[0].backbone for n in (60_000, 600)
+    )
+    assert few.rounds < many.rounds
+    assert few.learning_rate > many.learning_rate
 
 
 @pytest.mark.parametrize("effort", EFFORTS)
@@ -148,7 +161,8 @@ def test_otherwise_the_effort_decides(monkeypatch, kind):
     monkeypatch.setattr("knotwork.estimators._settings.plan_effort", watched)
     model = kind(effort="fast", time_limit=60, columns=kw.ColumnConfig(categories="code"), device="cpu", random_state=0)
     model.fit(X, y)
-    assert calls == [("fast", {"device": "cpu", "time_limit": 60, "n_folds": None})]
+    given = {"device": "cpu", "time_limit": 60, "n_folds": None, "members": "all", "n_categorical": 0}
+    assert calls == [("fast", given)]
     assert len(model.candidates_) == 5
     assert sum(each["weight"] for each in model.candidates_) == pytest.approx(1.0)
 

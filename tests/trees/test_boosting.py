@@ -162,7 +162,9 @@ def test_what_is_refused():
         kw.TabularRegressor(members="forest").fit(X, Y)
     with pytest.raises(ArgumentError, match="members must be left at 'all'.*Leave members out"):
         kw.TabularRegressor("PLE", members="networks").fit(X, Y)
-    with pytest.raises(ArgumentError, match="members must be 'all' or 'networks': LightGBM has no such objective"):
+    with pytest.raises(
+        ArgumentError, match="members must be 'all' or 'networks': LightGBM has no objective 'gaussian'"
+    ):
         kw.TabularRegressor(members="trees", objective="gaussian").fit(X, Y)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from knotwork.trees import Forest
 from knotwork.trees._forest import ROWS_PER_TREE
-from knotwork.trees._lightgbm import Columns, read_forest
+from knotwork.trees._lightgbm import TreeColumns, read_forest
 
 N_CODES = 40
 
@@ -19,7 +19,7 @@ def columns(n=2000, seed=0, *, missing=0.2):
     numbers = rng.normal(size=(n, 3))
     numbers[rng.random(n) < missing, 0] = np.nan
     codes = rng.integers(0, N_CODES, n)
-    return Columns(np.column_stack([numbers, codes]), 3, (N_CODES,))
+    return TreeColumns(np.column_stack([numbers, codes]), 3, (N_CODES,))
 
 
 def goal(table, kind):

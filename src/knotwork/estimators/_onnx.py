@@ -20,7 +20,7 @@ from knotwork.estimators._combination import SMALLEST_PROBABILITY
 from knotwork.estimators._estimators import TabularClassifier, TabularRegressor
 from knotwork.estimators._onnx_encodings import encoded_features
 from knotwork.estimators._onnx_trees import forest_outputs
-from knotwork.nn import FLOAT, Array, OnnxGraph, as_numpy
+from knotwork.nn import DOUBLE, FLOAT, Array, OnnxGraph, as_numpy
 from knotwork.training import Network, Objective, Piece, output_units
 from knotwork.trees import ForestPiece
 
@@ -29,7 +29,7 @@ Inputs = tuple[str | None, str | None, str | None]
 
 OPSETS = {"": 18, "ai.onnx.ml": 4}
 IR_VERSION = 9
-INT64, STRING, BOOL, DOUBLE, UINT64 = 7, 8, 9, 11, 13
+INT64, STRING, BOOL, UINT64 = 7, 8, 9, 13
 """Further types of values, as ``onnx.TensorProto`` numbers them."""
 
 NUMBERS_INPUT = "numbers"

@@ -5,12 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from knotwork.nn import OnnxGraph
+from knotwork.nn import DOUBLE, OnnxGraph
 from knotwork.training import Objective, Quantile
 from knotwork.trees import Forest
-
-DOUBLE = 11
-"""The type of float64 values, as ``onnx.TensorProto`` numbers it."""
 
 
 def forest_outputs(

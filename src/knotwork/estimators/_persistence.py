@@ -301,7 +301,7 @@ def _model(saved: SavedEstimator, file: ModelFile) -> FittedModel:
         indicated=saved.indicated,
         trained=trained,
         weights=saved.weights,
-        encodings=_encodings(saved.encodings, names, n_members),
+        encodings=_encodings(saved, names),
         config=saved.config,
         calibration=saved.calibration,
         candidates=[{**each, "score": np.nan if each["score"] is None else each["score"]} for each in saved.candidates],
@@ -370,9 +370,12 @@ def _trained(saved: SavedEstimator, file: ModelFile, columns: Columns) -> Traine
     return Trained(pieces, histories, saved.units, task.objective, saved.interrupted)
 
 
-def _encodings(content: tuple[tuple[str, ...], ...], names: list[Any], n_members: int) -> list[dict[Any, str]]:
+def _encodings(saved: SavedEstimator, names: list[Any]) -> list[dict[Any, str]]:
     """Return the encoding of each numerical column for each member; boosted trees have none."""
-    if len(content) != n_members or any(len(specs) not in (0, len(names)) for specs in content):
+    content, n_members = saved.encodings, len(saved.best_epochs)
+    trees = {place for piece in saved.pieces if isinstance(piece, SavedForests) for place in piece.places}
+    expected = [0 if place in trees else len(names) for place in range(n_members)]
+    if [len(specs) for specs in content] != expected:
         requirement = f"have one entry for each of {n_members} members and {len(names)} numerical columns"
         raise argument_error("encodings", requirement, len(content))
     different = {spec for specs in content for spec in specs}

@@ -82,6 +82,8 @@ class FitPlan:
         Networks of each recipe and fold.
     most_kept : int, optional
         Maximum number of recipes and seeds that predict; by default any number.
+    in_order : bool, default=False
+        Whether the most valuable recipes are the first, which get the time that they need before the others.
     """
 
     recipes: Sequence[Recipe]
@@ -89,6 +91,7 @@ class FitPlan:
     n_folds: int = 1
     n_seeds: int = 1
     most_kept: int | None = None
+    in_order: bool = False
 
     def with_choices(self, choices: Sequence[FeatureChoice]) -> "FitPlan":
         """Return the plan with the encodings that were chosen for the columns."""
@@ -342,7 +345,7 @@ def plan_effort(
             break
     folds = 1 if n_folds is None and table.n_rows < FEWEST_ROWS_FOR_FOLDS else folds
     most_kept = len(trees) + min(KINDS_THAT_PREDICT[effort], len(networks))
-    return FitPlan([*trees, *networks], "ensemble", n_folds=folds, most_kept=most_kept)
+    return FitPlan([*trees, *networks], "ensemble", n_folds=folds, most_kept=most_kept, in_order=True)
 
 
 def effort_seconds(effort: str, n_rows: int, *, device: str) -> float:
@@ -369,8 +372,9 @@ def _trees_of(effort: str, table: TrainingTable, members: str, *, seconds: float
 def _has_trees(table: TrainingTable, members: str) -> bool:
     """Return whether boosted trees can be trained on a table; raise an error if nothing else is wanted."""
     reasons = {
-        f"LightGBM has no such objective as {table.goal.name!r}": can_boost(table.goal, table.n_classes),
+        f"LightGBM has no objective {table.goal.name!r}": can_boost(table.goal, table.n_classes),
         "the rows do not fit in memory": table.chunks is None,
+        f"it has fewer than {FEWEST_ROWS_FOR_FOLDS} rows": table.n_rows >= FEWEST_ROWS_FOR_FOLDS,
         "LightGBM is not installed": find_spec("lightgbm") is not None,
     }
     reason = next((text for text, is_met in reasons.items() if not is_met), None)

@@ -406,7 +406,11 @@ def train(preparation: Preparation, began: float, monitor: Monitor | None = None
     """Train the members in the time that is left since `began`, on the clock of ``time.perf_counter``."""
     plan, monitor = preparation.plan, monitor or Monitor()
     share = share_of_validation(plan.n_folds) if preparation.settings.validation.refit else 1.0
-    about: dict[str, Any] = {"start": preparation.start, "ensemble": plan.search == ENSEMBLE}
+    about: dict[str, Any] = {
+        "start": preparation.start,
+        "ensemble": plan.search == ENSEMBLE,
+        "in_order": plan.in_order,
+    }
     with monitor.reporter(monitor.reporters) as report:
         return _train_members(preparation, preparation.members, report, began=began, share=share, **about)
 
@@ -419,7 +423,7 @@ def _train_members(
     began: float,
     share: float = 1.0,
     start: Trained | None = None,
-    ensemble: bool = False,
+    **about: Any,
 ) -> Trained:
     """Train boosted trees, which take seconds and predict alone if networks have too little time, then networks."""
     are_trees = np.array([isinstance(member, TreeMember) for member in members])
@@ -429,8 +433,8 @@ def _train_members(
     parts, settings = [], preparation.settings
     if trees:
         limit = _timed(preparation.config, began, share).time_limit
-        about: dict[str, Any] = {"n_categorical": len(preparation.columns.cardinalities)}
-        parts.append(boost(preparation.table, trees, seconds=limit or math.inf, **about))
+        n_categorical = len(preparation.columns.cardinalities)
+        parts.append(boost(preparation.table, trees, n_categorical=n_categorical, seconds=limit or math.inf))
     if networks:
         assert networks[0].backbone is not None
         parts.append(
@@ -442,7 +446,7 @@ def _train_members(
                 device=settings.device,
                 categories=settings.columns.categories,
                 report=report,
-                ensemble=ensemble,
+                **about,
                 start=None if start is None else start.take(places[1]),
             )
         )

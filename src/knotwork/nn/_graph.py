@@ -17,7 +17,7 @@ from knotwork.nn._linear import Linear
 
 Array = npt.NDArray[Any]
 
-FLOAT = 1
+FLOAT, DOUBLE = 1, 11
 """The type of values, as ``onnx.TensorProto`` numbers it."""
 
 EPSILON = 1e-5

@@ -39,7 +39,7 @@ SIDE_BY_SIDE_SHARE = 0.3
 """Share of the free memory that stacks side by side may fill."""
 
 SLACK = 1.2
-"""A stack of an ensemble begins if, as fast as those before it, it takes at most this many times the time left: a
+"""A stack of those in order begins if, as fast as those before it, it takes at most this many times the time left: a
 schedule can be made somewhat shorter, but networks that are cut short add nothing."""
 
 MEMORY_SHARE = 0.6
@@ -57,6 +57,7 @@ def train(
     report: Reporter | None = None,
     keep_knots: bool = False,
     ensemble: bool = False,
+    in_order: bool = False,
     start: Trained | None = None,
 ) -> Trained:
     """Train members together.
@@ -85,8 +86,11 @@ def train(
         Keep the learned knots of every epoch, as `Trained.knot_paths`.
     ensemble : bool, default=False
         Whether the members are parts of one model, for which some suffice. Stacks are then trained side by side on a
-        GPU, which small ones leave idle most of the time, and those for which the time does not suffice are left out.
-        Otherwise they are trained one after the other, and each for at least one epoch.
+        GPU, which small ones leave idle most of the time, and those that have not begun when the time is up are left
+        out. Otherwise they are trained one after the other, and each for at least one epoch.
+    in_order : bool, default=False
+        Whether the first members of an ensemble are the most valuable ones: each stack then has all the time that is
+        left, and stacks are left out for which it would not suffice.
     start : Trained, optional
         Networks to resume from, one for each member in the same order. Each keeps its encoding, its best weights unless
         a new epoch is better, and its history, to which the new epochs are appended.
@@ -100,9 +104,8 @@ def train(
     -----
     Members of one backbone, configuration and size form one stack, unless that would not fit into memory. A stack that
     runs out of memory nevertheless is trained as two halves. Stacks are trained one after the other. Each gets a share
-    of the remaining time in proportion to its work, and leaves the time that it does not need to the others; those of
-    an ensemble get all that is left. If it is too short for all epochs of a cosine or of cycles, the learning rate
-    falls faster.
+    of the remaining time in proportion to its work, and leaves the time that it does not need to the others. If its
+    share is too short for all epochs of a cosine or of cycles, the learning rate falls faster.
 
     Where rows are in chunks (`TrainingTable.chunks`), each chunk counts as an epoch: members are validated after it,
     and a pass over the rows has as many epochs as there are chunks. The next chunk is loaded meanwhile.
@@ -119,7 +122,17 @@ def train(
     waiting = plan_stacks(table, members, device, start)
     reporters = None if report is None else Reporters([report])
     run = _TrainCall(
-        table, data, members, config.time_limit, categories, reporters, keep_knots, ensemble, len(waiting), start
+        table,
+        data,
+        members,
+        config.time_limit,
+        categories,
+        reporters,
+        keep_knots,
+        ensemble,
+        in_order,
+        len(waiting),
+        start,
     )
     with matrix_precision(config, device), cpu_threads(device) as run.n_threads:
         run.train(waiting)
@@ -138,6 +151,7 @@ class _TrainCall:
     report: Reporters | None
     keep_knots: bool
     ensemble: bool
+    in_order: bool
     n_stacks: int
     start: Trained | None
 
@@ -222,12 +236,12 @@ class _TrainCall:
             stacks.append(_RunningStack(self, group[len(stacks)], number + len(stacks), len(group)))
 
     def _set_deadline(self, places: list[int], waiting: list[int]) -> None:
-        """Give a stack its share of the remaining time, or, of an ensemble, all of it if it should then suffice."""
+        """Give a stack its share of the remaining time; in order, all of it if it should then suffice."""
         if self.time_limit is None:
             return
         now, cost = time.perf_counter(), float(self.costs[places].sum())
         left = max(self.started + self.time_limit - now, 0.0)
-        if not self.ensemble:
+        if not self.in_order:
             self.deadline = now + left * cost / (cost + self.costs[waiting].sum())
             return
         done = float(sum(self.costs[group].sum() for group in self.groups))

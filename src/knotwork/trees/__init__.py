@@ -1,5 +1,9 @@
 """Boosted trees as members of a model: trained by LightGBM, kept as plain arrays."""
 
+from knotwork._checks import check_part
+
+check_part(__name__)
+
 from knotwork.trees._boosting import BoostedTrees, ForestPiece, TreeMember, boost, can_boost
 from knotwork.trees._forest import Forest
 

@@ -28,9 +28,7 @@ from knotwork.training import (
     target_units,
 )
 from knotwork.trees._forest import Floats, Forest
-from knotwork.trees._lightgbm import LARGEST_TARGET, METRICS_OF_LIGHTGBM, Columns, Grown, grow, lightgbm_objectives
-
-CPU = torch.device("cpu")
+from knotwork.trees._lightgbm import LARGEST_TARGET, METRICS_OF_LIGHTGBM, Grown, TreeColumns, grow, lightgbm_objectives
 
 ROWS_PER_THREAD = 1000
 """Members predict fewer rows one after the other: a thread takes longer to start."""
@@ -151,11 +149,11 @@ class ForestPiece(Piece):
         """Return what the trees of each member predict for its rows."""
         n_targets = 1 if self.shift.dim() == 1 else self.shift.shape[1]
         calls = [partial(_scores, *each, inputs) for each in zip(self.forests, rows, strict=True)]
-        with cpu_threads(CPU) as n_cores:
+        with cpu_threads(torch.device("cpu")) as n_cores:
             scores = side_by_side(calls, n_cores if len(inputs.numbers) >= ROWS_PER_THREAD else 1)
         if objective.task == "classification":
             return scores
-        return [from_scores(each, objective, n_targets) for each in scores]
+        return [_from_scores(each, objective, n_targets) for each in scores]
 
 
 def _scores(forest: Forest, rows: npt.NDArray[np.int64], inputs: TableInputs, stop: Event) -> Floats:
@@ -163,7 +161,7 @@ def _scores(forest: Forest, rows: npt.NDArray[np.int64], inputs: TableInputs, st
     return forest.scores(inputs.numbers[rows], inputs.codes[rows])
 
 
-def from_scores(scores: Floats, objective: Objective, n_targets: int) -> Floats:
+def _from_scores(scores: Floats, objective: Objective, n_targets: int) -> Floats:
     """Return predictions from sums of trees, of the same shape, (n, n_targets * n_outputs)."""
     if isinstance(objective, Quantile):  # each level has its own trees: sorted, quantiles do not cross
         ordered: Floats = np.maximum.accumulate(scores.reshape(len(scores), n_targets, -1), axis=-1)
@@ -187,12 +185,12 @@ def boost(
     seconds : float, default=inf
         Time limit.
     """
-    columns = Columns(
+    columns = TreeColumns(
         np.column_stack([table.numbers, table.codes[:, :n_categorical]]),
         table.numbers.shape[1],
         table.cardinalities[:n_categorical],
     )
-    with cpu_threads(CPU) as n_cores:
+    with cpu_threads(torch.device("cpu")) as n_cores:
         at_once = min(n_cores, len(members))
         limit = seconds / math.ceil(len(members) / at_once)
         about: dict[str, Any] = {"columns": columns, "n_threads": n_cores // at_once, "seconds": limit}
@@ -215,7 +213,7 @@ class _Boosted:
 
 
 def _boost_member(
-    table: TrainingTable, member: TreeMember, stop: Event, *, columns: Columns, n_threads: int, seconds: float
+    table: TrainingTable, member: TreeMember, stop: Event, *, columns: TreeColumns, n_threads: int, seconds: float
 ) -> _Boosted:
     """Train the trees of a member: one model of LightGBM for each target and each of its objectives."""
     began = perf_counter()

@@ -45,7 +45,7 @@ METRICS_OF_LIGHTGBM = {"l2": "rmse", "l1": "l1", "binary": "binary_logloss", "mu
 
 @final
 @dataclass(frozen=True, eq=False)
-class Columns:
+class TreeColumns:
     """The columns of a table as LightGBM takes them: numbers, then codes.
 
     Parameters
@@ -90,7 +90,7 @@ class Grown:
 
 def grow(
     settings: Mapping[str, Any],
-    columns: Columns,
+    columns: TreeColumns,
     target: npt.NDArray[Any],
     weights: Floats | None,
     *,
@@ -106,7 +106,7 @@ def grow(
     ----------
     settings : mapping
         Parameters of LightGBM.
-    columns : Columns
+    columns : TreeColumns
         The table.
     target : ndarray of shape (n,)
         Numbers, or codes of classes.
@@ -148,7 +148,7 @@ def grow(
     return Grown(read_forest(text, columns), loss, score, best)
 
 
-def read_forest(text: str, columns: Columns) -> Forest:
+def read_forest(text: str, columns: TreeColumns) -> Forest:
     """Return the trees of LightGBM's text."""
     header, *parts = text.partition("\nend of trees")[0].split("\nTree=")
     per_round = int(_entries(header)["num_tree_per_iteration"])
@@ -187,7 +187,7 @@ def _floats(text: str) -> Floats:
 class _CodeFeatures:
     """Features of categories: 0 for the codes of a set, 1 for others; equal sets share one."""
 
-    def __init__(self, columns: Columns) -> None:
+    def __init__(self, columns: TreeColumns) -> None:
         self._columns, self._places = columns, dict[tuple[int, bytes], int]()
 
     def place(self, column: int, inside: npt.NDArray[np.bool_]) -> int:
@@ -241,7 +241,7 @@ class _Tree:
         """Inner nodes and leaves."""
         return len(self.feature) + len(self.leaves)
 
-    def nodes(self, root: int, columns: Columns, codes: _CodeFeatures) -> tuple[npt.NDArray[Any], ...]:
+    def nodes(self, root: int, columns: TreeColumns, codes: _CodeFeatures) -> tuple[npt.NDArray[Any], ...]:
         """Return feature, value, left, right and missing_left of all nodes, inner ones first, from place `root`."""
         n_inner, n_leaves = len(self.feature), len(self.leaves)
         feature, value = self.feature.copy(), self.threshold.copy()
