@@ -75,14 +75,17 @@ bench: .venv-bench/.installed
 	.venv-bench/bin/python benchmarks/layer.py --out build/layer
 	.venv-bench/bin/python benchmarks/first_layer.py
 
-# The sections on quality in README, guide and benchmarks, from the results in benchmarks/quality: nothing is trained.
+# The sections on quality in README, guide and benchmarks, from the results in benchmarks/quality_cpu (two cores) and
+# benchmarks/quality (GPU): nothing is trained.
 quality: $(STAMP)
 	$(BIN)/python benchmarks/quality.py --write
 
-# Fits what is missing in benchmarks/quality, which takes hours; it may be stopped and started again. Networks use a GPU
-# if one is available. A fit that fails is reported, and the page is written all the same.
-quality-run: .venv-quality/.installed
-	-.venv-quality/bin/python benchmarks/quality.py
+# Fits what is missing in benchmarks/quality_cpu, which takes many hours on two cores; it may be stopped and started
+# again. KNOTWORK_DATA and KNOTWORK_MORE name the folders of the tables. AutoGluon has an environment of its own. A fit
+# that fails is recorded, and the pages are written all the same. QUALITY has further options, see --help.
+QUALITY ?= --alone
+quality-run: .venv-quality/.installed build/venv-autogluon/.installed
+	-.venv-quality/bin/python -W ignore benchmarks/quality.py $(QUALITY)
 	$(MAKE) quality
 
 # LOCKED=1 compares every package but torch with the hashes of requirements.lock; on Linux with Python 3.11 or 3.12.
@@ -107,6 +110,11 @@ $(STAMP): $(STUDY)
 .venv-quality/.installed: pyproject.toml benchmarks/quality_requirements.txt
 	test -x .venv-quality/bin/python || $(PYTHON) -m venv .venv-quality
 	.venv-quality/bin/python $(PIP) install -c constraints.txt -e ".[study]" -r benchmarks/quality_requirements.txt
+	touch $@
+
+build/venv-autogluon/.installed: benchmarks/quality_autogluon.txt
+	test -x build/venv-autogluon/bin/python || $(PYTHON) -m venv build/venv-autogluon
+	build/venv-autogluon/bin/python $(PIP) install -r benchmarks/quality_autogluon.txt
 	touch $@
 
 clean:

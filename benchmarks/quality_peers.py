@@ -1,15 +1,22 @@
-"""The models that `quality.py` compares with: gradient boosting, and networks of other libraries.
+"""The models that `quality.py` compares with: gradient boosting, networks of other libraries, and AutoGluon.
 
 A fit gets a `Fold` and a device, trains on the rows `train` with early stopping on the rows `valid`, and returns a
-function from rows to predictions. Libraries are imported by the fits, since none of them is available everywhere.
+function from rows to predictions. A bag is five such models, each stopped by another fifth of both parts together.
+AutoGluon gets both together, and as many seconds as the effort "balanced". Libraries are imported by the fits, since
+none of them is available everywhere; AutoGluon has an environment of its own, `quality_autogluon.py`.
 """
 
+import json
 import os
+import subprocess
+import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
+from importlib.metadata import version
 from importlib.util import find_spec
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,15 +24,44 @@ import numpy.typing as npt
 import pandas as pd
 import torch
 from quality_data import Fold
+from sklearn.model_selection import KFold, StratifiedKFold
 from torch import nn
 
 import knotwork as kw
 
-__all__ = ["PEERS", "Peer", "Predict"]
+__all__ = ["MEAN_OF_BAGS", "PEERS", "Fitted", "Peer", "Predict", "by_class"]
 
 TREES, STOP = 2000, 50
+BAG = 5
+MEAN_OF_BAGS = "bags_mean"
+"""The mean of the predictions of the bags of LightGBM and CatBoost, made from what they have stored."""
+ROWS_OF_NETWORKS = 3000
+"""Networks of other libraries are slow on two cores: larger tables are left out there."""
+BALANCED_SECONDS = (16.7, 2.2e-3)
+"""Seconds of the effort "balanced" on two cores, and what is added per row: the time limit of AutoGluon."""
+AUTOGLUON = Path(os.environ.get("KNOTWORK_AUTOGLUON", Path(__file__).parents[1] / "build/venv-autogluon/bin/python"))
+"""The interpreter of the environment with AutoGluon."""
 
 Predict = Callable[[pd.DataFrame], npt.NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A fitted model.
+
+    Parameters
+    ----------
+    predict : callable
+        Predicts numbers, or the shares of all classes.
+    n_models : int
+        Number of models whose predictions it averages.
+    measured : dict
+        What the fit has measured itself, in place of what is measured around it, and further notes.
+    """
+
+    predict: Predict
+    n_models: int
+    measured: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -37,19 +73,24 @@ class Peer:
     package : str
         The library.
     fit : callable
-        Trains on a fold and a device, and returns a function that predicts rows.
+        Trains on a fold and a device.
     on_gpu : bool
         Whether it uses a GPU.
     """
 
     package: str
-    fit: Callable[[Fold, str], Predict]
+    fit: Callable[[Fold, str], Fitted]
     on_gpu: bool
 
     @property
     def is_installed(self) -> bool:
         """Whether the library is installed."""
-        return find_spec(self.package) is not None
+        return AUTOGLUON.exists() if self.package == "autogluon.tabular" else find_spec(self.package) is not None
+
+    @property
+    def version(self) -> str:
+        """The version of the library in this environment; AutoGluon tells its own."""
+        return "" if self.package == "autogluon.tabular" else version(self.package)
 
 
 def threads() -> int:
@@ -72,6 +113,65 @@ def without_dates(frame: pd.DataFrame) -> pd.DataFrame:
 def prediction(model: Any, fold: Fold) -> Predict:
     """Return the function of a fitted model that predicts numbers or the shares of classes."""
     return model.predict if fold.is_regression else model.predict_proba
+
+
+def by_class(shares: npt.NDArray[Any], classes: npt.NDArray[Any], fold: Fold) -> npt.NDArray[Any]:
+    """Return shares with a column for each class of a table; a model may not have seen all of them."""
+    full = np.zeros((len(shares), int(fold.target.max()) + 1))
+    full[:, np.asarray(classes).astype(int)] = shares
+    return full
+
+
+def on_seen_classes(fit: Callable[[Fold, str], Predict], fold: Fold, device: str) -> Predict:
+    """Fit on the classes of the training rows only, and predict no share of others."""
+    if fold.is_regression:
+        return fit(fold, device)
+    seen = np.unique(fold.target[fold.split.train])
+    if len(seen) == int(fold.target.max()) + 1:
+        return fit(fold, device)
+    valid = fold.split.valid[np.isin(fold.target[fold.split.valid], seen)]
+    part = replace(fold, target=np.searchsorted(seen, fold.target), split=replace(fold.split, valid=valid))
+    predict = fit(part, device)
+    return lambda rows: by_class(predict(rows), seen, fold)
+
+
+def fit_single(fold: Fold, device: str, *, fit: Callable[[Fold, str], Predict]) -> Fitted:
+    """One model, stopped by the validation rows."""
+    return Fitted(on_seen_classes(fit, fold, device), 1)
+
+
+def fit_bag(fold: Fold, device: str, *, fit: Callable[[Fold, str], Predict]) -> Fitted:
+    """Five models, each stopped by another fifth of the training and validation rows; the mean of their predictions."""
+    places = np.concatenate([fold.split.train, fold.split.valid])
+    folds = (KFold if fold.is_regression else StratifiedKFold)(BAG, shuffle=True, random_state=fold.split.seed)
+    members = [
+        on_seen_classes(fit, replace(fold, split=replace(fold.split, train=places[a], valid=places[b])), device)
+        for a, b in folds.split(places, fold.target[places])
+    ]
+    return Fitted(lambda rows: np.mean([predict(rows) for predict in members], axis=0), BAG)
+
+
+def fit_autogluon(fold: Fold, device: str, *, preset: str) -> Fitted:
+    """AutoGluon with a preset, on as many threads as the others have, in the time of the effort "balanced"."""
+    del device
+    (frame, target), (rows, _) = fold.rows("train+valid"), fold.rows("test")
+    least, per_row = BALANCED_SECONDS
+    about = {"task": fold.data.task, "n_classes": 0 if fold.is_regression else int(fold.target.max()) + 1,
+             "preset": preset, "time_limit": least + per_row * len(frame), "threads": threads(),
+             "seed": fold.split.seed}  # fmt: skip
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        names = {column: f"x{place}" for place, column in enumerate(frame)}
+        frame.rename(columns=names).assign(target=target).to_parquet(folder / "train.parquet", index=False)
+        rows.rename(columns=names).to_parquet(folder / "test.parquet", index=False)
+        (folder / "about.json").write_text(json.dumps(about), encoding="utf-8")
+        script = Path(__file__).with_name("quality_autogluon.py")
+        ended = subprocess.run([AUTOGLUON, script, folder], capture_output=True, text=True, check=False)
+        if ended.returncode != 0:
+            raise RuntimeError(f"AutoGluon failed: {ended.stderr[-2000:]}")
+        told = json.loads((folder / "told.json").read_text(encoding="utf-8"))
+        predicted = np.load(folder / "predicted.npy")
+    return Fitted(lambda _: predicted, told.pop("n_models"), told)
 
 
 def fit_lightgbm(fold: Fold, device: str) -> Predict:
@@ -131,17 +231,22 @@ def fit_catboost(fold: Fold, device: str) -> Predict:
     return lambda rows: predict(plain(rows))
 
 
-def fit_pytabkit(fold: Fold, device: str, *, name: str) -> Predict:
-    """TabM-D or RealMLP-TD of pytabkit with their defaults, early stopped."""
+def fit_pytabkit(fold: Fold, device: str, *, name: str, by_score: bool = False, **settings: Any) -> Predict:
+    """TabM-D or RealMLP-TD of pytabkit, early stopped: with its defaults, or by the score without smoothed labels."""
     import pytabkit  # noqa: PLC0415
 
     kind = getattr(pytabkit, f"{name}_{'Regressor' if fold.is_regression else 'Classifier'}")
+    if by_score and not fold.is_regression:
+        settings = {**settings, "val_metric_name": "1-auc_ovr"}
+        if name == "RealMLP_TD":
+            settings["use_ls"] = False
     place = "cuda:0" if torch.device(device).type == "cuda" else device
-    model = kind(device=place, random_state=fold.split.seed, n_threads=threads())
+    model = kind(device=place, random_state=fold.split.seed, n_threads=threads(), **settings)
     (frame, target), (held, truth) = fold.rows("train"), fold.rows("valid")
-    model.fit(frame, target, held, truth, cat_col_names=list(fold.data.categorical))
+    categories = [name for name in frame if frame[name].dtype == "category"]
+    model.fit(without_dates(frame), target, without_dates(held), truth, cat_col_names=categories)
     predict = prediction(model, fold)
-    return lambda rows: np.asarray(predict(rows))
+    return lambda rows: np.asarray(predict(without_dates(rows)))
 
 
 class Embedded(nn.Module):
@@ -271,11 +376,25 @@ def train_loop(network: nn.Module, train: Rows, valid: Rows) -> None:
     network.load_state_dict(state)
 
 
+BOOSTING = {"lightgbm": fit_lightgbm, "xgboost": fit_xgboost, "catboost": fit_catboost}
+NETWORKS = {
+    "tabm": ("pytabkit", partial(fit_pytabkit, name="TabM_D")),
+    "realmlp": ("pytabkit", partial(fit_pytabkit, name="RealMLP_TD")),
+    "tabm_scored": ("pytabkit", partial(fit_pytabkit, name="TabM_D", by_score=True)),
+    "tabm_ple": ("pytabkit", partial(fit_pytabkit, name="TabM_D", by_score=True, num_emb_type="pwl")),
+    "realmlp_scored": ("pytabkit", partial(fit_pytabkit, name="RealMLP_TD", by_score=True)),
+    "rtdl_ple": ("rtdl_num_embeddings", fit_rtdl),
+}
+PRESETS = ("medium", "good", "best")
+
 PEERS = {
-    "lightgbm": Peer("lightgbm", fit_lightgbm, on_gpu=False),
-    "xgboost": Peer("xgboost", fit_xgboost, on_gpu=False),
-    "catboost": Peer("catboost", fit_catboost, on_gpu=False),
-    "tabm": Peer("pytabkit", partial(fit_pytabkit, name="TabM_D"), on_gpu=True),
-    "realmlp": Peer("pytabkit", partial(fit_pytabkit, name="RealMLP_TD"), on_gpu=True),
-    "rtdl_ple": Peer("rtdl_num_embeddings", fit_rtdl, on_gpu=True),
+    **{name: Peer(name, partial(fit_single, fit=fit), on_gpu=False) for name, fit in BOOSTING.items()},
+    **{f"{name}_bag": Peer(name, partial(fit_bag, fit=fit), on_gpu=False) for name, fit in BOOSTING.items()},
+    **{
+        f"autogluon_{preset}": Peer(
+            "autogluon.tabular", partial(fit_autogluon, preset=f"{preset}_quality"), on_gpu=False
+        )
+        for preset in PRESETS
+    },
+    **{name: Peer(package, partial(fit_single, fit=fit), on_gpu=True) for name, (package, fit) in NETWORKS.items()},
 }
