@@ -60,6 +60,8 @@ from quality_table import RESULTS, RESULTS_ON_CPU, page, read, write_sections
 import knotwork as kw
 
 MODELS = (*PEERS, *OURS)
+MODELS_ON_CPU = tuple(model for model in MODELS if model not in ("tabm", "realmlp", "rtdl_ple"))
+"""The models that are run on two cores if none are named: networks of other libraries stop by the score there."""
 PREDICTIONS = Path(__file__).parents[1] / "build" / "quality-predictions"
 PIECE, PAUSE = 45, 3
 """Seconds after which a run gives its lock to others, and for how long."""
@@ -329,7 +331,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     groups = {"untouched": list(UNTOUCHED), "used": [name for name in ALL_TABLES if name not in UNTOUCHED]}
     parser.add_argument("--out", type=Path, help="folder of the results; by default that of the device")
-    parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
+    parser.add_argument("--models", nargs="+", choices=MODELS, help="by default all")
     parser.add_argument(
         "--tables", nargs="+", choices=(*ALL_TABLES, *groups), metavar="TABLE", help='names, "untouched" or "used"'
     )
@@ -348,6 +350,7 @@ def main() -> None:
         parser.error("--alone and --lock need --processes 1: fits at once disturb each other's seconds.")
     on_gpu = options.device.startswith("cuda")
     asked = options.tables or (list(TABLES) if on_gpu else ["untouched", "used"])
+    options.models = options.models or list(MODELS if on_gpu else MODELS_ON_CPU)
     options.tables = [name for each in asked for name in groups.get(each, [each])]
     out = options.out or (RESULTS if on_gpu else RESULTS_ON_CPU)
     if options.import_peers:

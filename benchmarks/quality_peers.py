@@ -231,6 +231,28 @@ def fit_catboost(fold: Fold, device: str) -> Predict:
     return lambda rows: predict(plain(rows))
 
 
+@dataclass(frozen=True)
+class Gaps:
+    """Numbers in place of dates and of missing values, for networks that take neither.
+
+    Parameters
+    ----------
+    medians : Series
+        The medians of the training rows, in place of missing numbers.
+    told : list of str
+        Columns with missing numbers in the training rows: a column of zeros and ones tells where.
+    """
+
+    medians: "pd.Series[float]"
+    told: list[str]
+
+    def __call__(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Return a table without dates and without missing numbers."""
+        frame = without_dates(frame)
+        missing = frame[self.told].isna().astype(float).add_suffix(" missing")
+        return pd.concat([frame.fillna(self.medians.to_dict()), missing], axis=1)
+
+
 def fit_pytabkit(fold: Fold, device: str, *, name: str, by_score: bool = False, **settings: Any) -> Predict:
     """TabM-D or RealMLP-TD of pytabkit, early stopped: with its defaults, or by the score without smoothed labels."""
     import pytabkit  # noqa: PLC0415
@@ -243,10 +265,12 @@ def fit_pytabkit(fold: Fold, device: str, *, name: str, by_score: bool = False, 
     place = "cuda:0" if torch.device(device).type == "cuda" else device
     model = kind(device=place, random_state=fold.split.seed, n_threads=threads(), **settings)
     (frame, target), (held, truth) = fold.rows("train"), fold.rows("valid")
+    numbers = without_dates(frame).select_dtypes("number")
+    gaps = Gaps(numbers.median(), list(numbers.columns[numbers.isna().any()]))
     categories = [name for name in frame if frame[name].dtype == "category"]
-    model.fit(without_dates(frame), target, without_dates(held), truth, cat_col_names=categories)
+    model.fit(gaps(frame), target, gaps(held), truth, cat_col_names=categories)
     predict = prediction(model, fold)
-    return lambda rows: np.asarray(predict(without_dates(rows)))
+    return lambda rows: np.asarray(predict(gaps(rows)))
 
 
 class Embedded(nn.Module):

@@ -50,8 +50,9 @@ BEHIND = 1.05
 """Ratio of errors from which on a table is named as one where ours is behind."""
 
 COMPARED = f"""Three groups of tables: the 25 of the study, 24 of packages of R in a folder beside the repository, and
-{len(FURTHER)} more of packages of R, which `benchmarks/quality_tables.json` lists and which were fixed, with their
-targets, before any model was fitted on them. Tables of more than {ROWS_ON_CPU:,} rows are cut to that many random rows
+{len(FURTHER)} more of packages of R (`benchmarks/quality_tables.json`). These were fixed, with their targets, before any
+model was fitted on them: 800 to 30,000 rows, at least four columns beside a natural target, one table per package, from
+packages without a table among the others; without copies and parts of the target, and without keys. Tables of more than {ROWS_ON_CPU:,} rows are cut to that many random rows
 (seed 42) before they are divided into five folds; each fold is one test part. All models of other libraries have their
 defaults and are not tuned. LightGBM, XGBoost and CatBoost have up to 2,000 trees, and stop after 50 without gain on the
 validation rows, a tenth of the rows that are not test rows. A bag is five such models, each stopped by another fifth of

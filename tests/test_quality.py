@@ -147,6 +147,15 @@ def test_classes_that_a_part_lacks_get_no_share():
     assert on_seen_classes(fit, part, "cpu")(fold.frame[:2]).tolist() == [[0.3, 0.0, 0.7]] * 2
 
 
+def test_networks_of_other_libraries_get_no_missing_numbers():
+    from quality_peers import Gaps
+
+    frame = pd.DataFrame({"a": [1.0, np.nan], "b": [np.nan, 2.0], "c": pd.Categorical(["x", None])})
+    filled = Gaps(pd.Series({"a": 1.0, "b": 5.0}), ["a"])(frame)
+    assert filled[["a", "b", "a missing"]].to_numpy().tolist() == [[1.0, 5.0, 0.0], [1.0, 2.0, 1.0]]
+    assert filled["c"].isna().tolist() == [False, True]
+
+
 def test_large_tables_are_cut_to_the_same_random_rows():
     from quality_data import cut
 
