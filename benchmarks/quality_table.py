@@ -50,19 +50,19 @@ BEHIND = 1.05
 """Ratio of errors from which on a table is named as one where ours is behind."""
 
 COMPARED = f"""Three groups of tables: the 25 of the study, 24 of packages of R in a folder beside the repository, and
-{len(FURTHER)} more of packages of R (`benchmarks/quality_tables.json`). These were fixed, with their targets, before any
-model was fitted on them: 800 to 30,000 rows, at least four columns beside a natural target, one table per package, from
-packages without a table among the others; without copies and parts of the target, and without keys. Tables of more than {ROWS_ON_CPU:,} rows are cut to that many random rows
-(seed 42) before they are divided into five folds; each fold is one test part. All models of other libraries have their
-defaults and are not tuned. LightGBM, XGBoost and CatBoost have up to 2,000 trees, and stop after 50 without gain on the
-validation rows, a tenth of the rows that are not test rows. A bag is five such models, each stopped by another fifth of
-training and validation rows together, and the mean of their predictions. AutoGluon 1.6 gets training and validation
-rows, the metric that is scored, two cores, and as a time limit the seconds that `"balanced"` plans for these rows; it
-has no fastai and no ray here, so its folds run one after the other. TabM-D and RealMLP-TD of pytabkit stop by the score
-(`val_metric_name="1-auc_ovr"`), RealMLP-TD without smoothed labels; on two cores they run on tables of at most
-{ROWS_OF_NETWORKS:,} rows. A bag of CatBoost is left out where one model takes more than 15 s. `"fast"`, `"balanced"`
-(the default) and `"best"` are values of `effort=`; "networks only" is `members="networks"`. Test rows are used for
-scores only."""
+{len(FURTHER)} more of packages of R (`benchmarks/quality_tables.json`). These were fixed, with their targets, before
+any model was fitted on them: 800 to 30,000 rows, at least four columns beside a natural target, one table per package,
+from packages without a table among the others; without copies and parts of the target, and without keys. Tables of more
+than {ROWS_ON_CPU:,} rows are cut to that many random rows (seed 42) before they are divided into five folds; each fold
+is one test part. All models of other libraries have their defaults and are not tuned. LightGBM, XGBoost and CatBoost
+have up to 2,000 trees, and stop after 50 without gain on the validation rows, a tenth of the rows that are not test
+rows. A bag is five such models, each stopped by another fifth of training and validation rows together, and the mean of
+their predictions; a bag of CatBoost is left out where one model takes more than 15 s. AutoGluon 1.6 gets training and
+validation rows, the metric that is scored, two cores, and as a time limit the seconds that `"balanced"` plans for these
+rows (16.7 s, and 2.2 ms per row); it has no fastai and no ray here, so its folds run one after the other. TabM-D and
+RealMLP-TD of pytabkit stop by the score (`val_metric_name="1-auc_ovr"`), RealMLP-TD without smoothed labels; on two
+cores they run on tables of at most {ROWS_OF_NETWORKS:,} rows. `"fast"`, `"balanced"` (the default) and `"best"` are
+values of `effort=`; "networks only" is `members="networks"`. Test rows are used for scores only."""
 CHOICES = ""
 """How the kinds of members of the efforts were chosen, and on which tables: a paragraph of the page."""
 READING = """Error is NRMSE (RMSE over the standard deviation of the target) or 1 - AUC (weighted one against the rest).
@@ -323,9 +323,9 @@ def overview(frame: pd.DataFrame) -> str:
     by_group = {name: ranked(frame, tables) for name, tables in groups().items()}
     ranks, counts = {}, {}
     for name, tables in groups().items():
-        errors = means(_tables(frame, tables), by_group[name]) if by_group[name] else pd.DataFrame()
+        errors = means(_tables(frame, tables), by_group[name])
         counts[name] = len(errors)
-        if len(errors):
+        if min(errors.shape) > 1:
             values = kw.stats.average_ranks(errors.to_numpy())
             ranks.update({(name, model): value for model, value in zip(by_group[name], values, strict=True)})
     models = [model for model in TITLES if frame.loc[frame["model"] == model, "error"].notna().any()]
