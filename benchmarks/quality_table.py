@@ -352,11 +352,13 @@ def behind(frame: pd.DataFrame, ours: str) -> str:
     errors = means(frame, (*models, ours))
     if errors.empty:
         return ""
-    best = errors[list(models)].min(axis=1)
-    ratio = (errors[ours] / best).sort_values(ascending=False)
+    others = errors[list(models)]
+    ratio = (errors[ours] / others.min(axis=1)).sort_values(ascending=False)
     named = [
-        f"{table}{' (untouched)' * (table in UNTOUCHED)} +{100 * (value - 1):.0f} %"
-        for (_, table), value in ratio[ratio > BEHIND].items()
+        f"{table}{' (untouched)' * (table in UNTOUCHED)} +{100 * (value - 1):.0f} % "
+        f"({_score(task, errors[ours][task, table])}, {TITLES[others.loc[(task, table)].idxmin()]} "
+        f"{_score(task, others.loc[(task, table)].min())})"
+        for (task, table), value in ratio[ratio > BEHIND].items()
     ]
     words = f"{TITLES[ours]} is more than {100 * (BEHIND - 1):.0f} % behind the best of LightGBM and CatBoost on "
     return words + f"{len(named)} of {len(ratio)} tables{': ' * bool(named)}{', '.join(named)}."
