@@ -11,6 +11,7 @@ import pytest
 import knotwork as kw
 from knotwork.estimators import _steps as steps
 from knotwork.training import _engine as engine
+from knotwork.trees import TREE_NAMES
 
 X = np.random.default_rng(0).normal(size=(300, 3))
 y = X[:, 0] + X[:, 1] ** 2
@@ -99,7 +100,7 @@ def test_an_ensemble_is_that_of_the_epochs_so_far(monkeypatch, kind, effort):
 
 
 def networks_tried(model):
-    return [each for each in model.candidates_ if each["backbone"] != "boosted trees"]
+    return [each for each in model.candidates_ if each["backbone"] not in TREE_NAMES]
 
 
 def test_ctrl_c_while_the_next_stack_is_set_up_keeps_the_one_before(monkeypatch):

@@ -82,6 +82,25 @@ def test_several_kinds_are_trained_properly_or_one(limit):
     assert len(limited.recipes) == 1 or (limited.n_folds, limited.recipes) in prefixes
 
 
+def test_beside_trees_networks_are_left_out_rather_than_cut_to_nothing():
+    data = make_table(20_000, 20)
+    assert not any(not each.has_trees for each in plan(data=data, time_limit=0.1, members="all").recipes)
+    assert any(not each.has_trees for each in plan(data=data, time_limit=60.0, members="all").recipes)
+    assert plan(data=data, time_limit=0.1).recipes, "without trees some network is trained"
+
+
+def test_a_slow_machine_trains_less():
+    data = make_table(20_000, 20)
+    amounts = [
+        work(plan_effort("balanced", data, device="cpu", time_limit=60.0, members="networks", speed=speed), data)
+        for speed in (1.0, 0.3, 0.1)
+    ]
+    assert amounts == sorted(amounts, reverse=True)
+    assert amounts[0] > amounts[-1]
+    unlimited = [plan_effort("balanced", data, device="cpu", time_limit=None, speed=speed) for speed in (1.0, 0.1)]
+    assert unlimited[0] == unlimited[1], "results without a limit do not depend on the machine"
+
+
 def test_trees_come_first_and_suit_table_and_time():
     trees = [each for each in plan("balanced", members="all").recipes if each.has_trees]
     assert trees
@@ -162,7 +181,9 @@ def test_otherwise_the_effort_decides(monkeypatch, kind):
     model = kind(effort="fast", time_limit=60, columns=kw.ColumnConfig(categories="code"), device="cpu", random_state=0)
     model.fit(X, y)
     given = {"device": "cpu", "time_limit": 60, "n_folds": None, "members": "all", "n_categorical": 0}
-    assert calls == [("fast", given)]
+    ((effort, settings),) = calls
+    assert settings.pop("speed") > 0.0
+    assert (effort, settings) == ("fast", given)
     assert len(model.candidates_) == 5
     assert sum(each["weight"] for each in model.candidates_) == pytest.approx(1.0)
 
@@ -284,4 +305,4 @@ def test_very_wide_tables_with_little_time_have_no_encoding(effort):
     assert {encoding.method for encoding in recipe.encodings} == {"Robust"}
     assert work(plan(effort, wide, time_limit=4.0), wide) <= 4.0
     narrow = plan(effort, make_table(n_rows=1000, n_columns=200), time_limit=1e-3)
-    assert {each.encodings[0].method for each in narrow.recipes} == {"PLE-Q+L4x"}
+    assert {each.encodings[0].method for each in narrow.recipes} == {"PBLD"}

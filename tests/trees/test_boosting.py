@@ -9,8 +9,9 @@ import torch
 
 import knotwork as kw
 from knotwork.errors import ArgumentError
+from knotwork.nn import BACKBONES
 from knotwork.training import Member, TrainingTable, make_objective
-from knotwork.trees import BoostedTrees, TreeMember, boost, can_boost
+from knotwork.trees import TREE_NAMES, BoostedTrees, TreeMember, boost, can_boost
 from tests.estimators.saved_cases import table, target
 
 FEW, MANY = BoostedTrees(rounds=30), BoostedTrees(rounds=200)
@@ -127,7 +128,10 @@ def test_trees_and_networks_share_the_prediction():
         for members in ("all", "networks", "trees")
     }
     names = {key: [each["backbone"] for each in model.candidates_] for key, model in made.items()}
-    assert names == {"all": ["boosted trees", "realmlp"], "networks": ["realmlp"], "trees": ["boosted trees"]}
+    assert names["all"] == names["trees"] + names["networks"]
+    assert set(names["trees"]) <= set(TREE_NAMES)
+    assert len(set(names["trees"])) == len(names["trees"]) > 0
+    assert set(names["networks"]) <= set(BACKBONES)
     scores = {key: model.validation_score_ for key, model in made.items()}
     assert scores["all"] <= 1.001 * min(scores.values()), "weights are chosen by these rows"
     assert made["trees"].encoding_[0] == made["trees"].knots_[0] == {}
@@ -173,7 +177,7 @@ def test_without_lightgbm_networks_predict(monkeypatch):
     with pytest.raises(ArgumentError, match="LightGBM is not installed"):
         kw.TabularRegressor(members="trees").fit(X, Y)
     model = kw.TabularRegressor(effort="fast", random_state=0).fit(X, Y)
-    assert [each["backbone"] for each in model.candidates_] == ["realmlp"]
+    assert {each["backbone"] for each in model.candidates_} <= set(BACKBONES)
 
 
 def test_a_starved_fit_is_as_good_as_trees():
@@ -182,9 +186,17 @@ def test_a_starved_fit_is_as_good_as_trees():
     goal = np.sin(9 * frame[0]) + (frame[1] > 0.5) + frame[2] * frame[3] + 0.1 * rng.normal(size=4000)
     train, test = slice(0, 3000), slice(3000, 4000)
     trees = kw.TabularRegressor(members="trees", random_state=0).fit(frame[train], goal[train])
-    starved = kw.TabularRegressor(time_limit=1e-3, random_state=0).fit(frame[train], goal[train])
+    with pytest.warns(UserWarning, match="sufficed for boosted trees alone"):
+        starved = kw.TabularRegressor(time_limit=1e-3, random_state=0).fit(frame[train], goal[train])
     assert starved.score(frame[test], goal[test]) > 0.8
     assert trees.score(frame[test], goal[test]) > 0.9
+
+
+def test_networks_that_were_cut_short_are_a_warning():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.uniform(size=(3000, 6)))
+    with pytest.warns(UserWarning, match=r"time_limit=0.5 seconds sufficed for \d+ of \d+ epochs of the networks"):
+        kw.TabularRegressor(time_limit=0.5, members="networks", random_state=0).fit(frame, frame[0] * frame[1])
 
 
 def test_tree_members_are_members():

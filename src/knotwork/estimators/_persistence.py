@@ -62,7 +62,7 @@ from knotwork.training import (
     TrainingConfig,
     resolve_device,
 )
-from knotwork.trees import BoostedTrees, Forest
+from knotwork.trees import TREE_NAMES, Forest
 
 Floats = npt.NDArray[np.float64]
 
@@ -391,7 +391,7 @@ def _check_candidate(content: dict[str, Any], metric: str) -> None:
     if content["method"] is not None:
         check_choice(content["method"], "method", METHOD_TABLE)
     check_int(1 if content["size"] is None else content["size"], "size", minimum=1)
-    check_choice(content["backbone"], "backbone", (*BACKBONES, BoostedTrees.name))
+    check_choice(content["backbone"], "backbone", (*BACKBONES, *TREE_NAMES))
     check_choice(content["metric"], "metric", (*METRICS, metric))
     if type(content["score"]) not in (int, float, NoneType):
         raise type_error("score", "be a number", content["score"])

@@ -13,8 +13,16 @@ from knotwork._preparation.members import PreparedTable, Split
 from knotwork.basis import FittedColumn
 from knotwork.encoders import Encoding, FeatureChoice
 from knotwork.nn import Backbone, InteractionConfig, MLPConfig, RealMLPConfig, ResNetConfig, TabMConfig
-from knotwork.training import History, Member, Trained, TrainingConfig, TrainingTable, network_products
-from knotwork.trees import BoostedTrees, TreeMember, can_boost
+from knotwork.training import (
+    History,
+    Member,
+    Trained,
+    TrainingConfig,
+    TrainingTable,
+    network_products,
+    product_rate,
+)
+from knotwork.trees import RANDOM, SMALL, USUAL, BoostedTrees, TreeMember, can_boost
 
 
 @dataclass(frozen=True)
@@ -84,6 +92,8 @@ class FitPlan:
         Maximum number of recipes and seeds that predict; by default any number.
     in_order : bool, default=False
         Whether the most valuable recipes are the first, which get the time that they need before the others.
+    usual_epochs : int, default=0
+        Epochs of the first networks without a time limit; 0 if none are trained then either.
     """
 
     recipes: Sequence[Recipe]
@@ -92,6 +102,7 @@ class FitPlan:
     n_seeds: int = 1
     most_kept: int | None = None
     in_order: bool = False
+    usual_epochs: int = 0
 
     def with_choices(self, choices: Sequence[FeatureChoice]) -> "FitPlan":
         """Return the plan with the encodings that were chosen for the columns."""
@@ -140,6 +151,8 @@ def _perceptron(*widths: int) -> MLPConfig:
 
 FINE = "PLE-Q@80+LR8"
 RAMPS = "PLE-Q@30+L4x"
+STEPS = "PLE-Q@100+L4x"
+SPLINES = "BS-Q@15+L4x"
 LEARNED_WAVES = "PBLD@16"
 PERIODS = "PLR@16+LR8x"
 
@@ -162,24 +175,24 @@ ON_GPU = {
         Kind("PLE-Q@30+LR16", ResNetConfig(n_blocks=2, hidden=384, dropout=0.15), 60, COSINE),
     ),
 }
+NARROW = Kind(LEARNED_WAVES, RealMLPConfig(widths=(96, 96)), 128, FOUR_CYCLES)
+SMOOTH = Kind(SPLINES, RealMLPConfig(widths=(160, 160)), 96, FOUR_CYCLES)
+STEPPED = Kind(STEPS, RealMLPConfig(widths=(128, 128)), 96, FOUR_CYCLES)
 ON_CPU = {
-    "fast": (Kind(RAMPS, RealMLPConfig(widths=(128, 128)), 32, FOUR_CYCLES),),
-    "balanced": (
-        Kind(RAMPS, RealMLPConfig(widths=(160, 160)), 48, FOUR_CYCLES),
-        Kind("PLE-Q@48+LR8", _perceptron(256, 256), 32, COSINE),
-        Kind(LEARNED_WAVES, RealMLPConfig(widths=(160, 160)), 48, FOUR_CYCLES),
-    ),
+    "fast": (NARROW,),
+    "balanced": (NARROW, SMOOTH, STEPPED),
     "best": (
-        Kind(RAMPS, RealMLPConfig(), 128, FOUR_CYCLES),
-        Kind(FINE, _perceptron(384, 384), 48, COSINE),
-        Kind(LEARNED_WAVES, RealMLPConfig(), 128, FOUR_CYCLES),
-        Kind(PERIODS, RealMLPConfig(), 128, FOUR_CYCLES),
-        Kind("PLE-Q@48+LR16", _perceptron(384, 384, 384), 100, COSINE),
+        NARROW,
+        SMOOTH,
+        STEPPED,
+        Kind(RAMPS, RealMLPConfig(widths=(256, 256)), 96, FOUR_CYCLES),
+        Kind(LEARNED_WAVES, RealMLPConfig(), 192, FOUR_CYCLES),
     ),
 }
 """The kinds of networks of every effort, the most valuable first: a CPU has smaller ones with fewer epochs.
 
-They were chosen by out-of-fold scores on training rows of fifteen of the study's tables, see benchmarks/README.md."""
+They were chosen by out-of-fold losses on training rows, those on a CPU as what boosted trees lack, see
+benchmarks/README.md."""
 
 SCALED = Kind("Robust", RealMLPConfig(widths=(128, 128)), 48, FOUR_CYCLES)
 MANY_COLUMNS = 300
@@ -200,7 +213,7 @@ class TreesRule:
     Parameters
     ----------
     kinds : dict of str to tuple of BoostedTrees
-        The kinds of each effort.
+        The kinds of each effort, chosen with those of networks.
     share : float
         Share of the time of an effort, or of a time limit, that they may take.
     round_seconds, value_seconds : float
@@ -213,16 +226,17 @@ class TreesRule:
     value_seconds: float = 3e-9
 
 
+ALL_TREES = (USUAL, RANDOM, SMALL)
 TREES = TreesRule(
     {
-        "fast": (BoostedTrees(),),
-        "balanced": (BoostedTrees(), BoostedTrees(extra=True)),
-        "best": (BoostedTrees(), BoostedTrees(extra=True)),
+        "fast": (replace(SMALL, learning_rate=0.1), replace(RANDOM, learning_rate=0.1, leaves=15, least_rows=5)),
+        "balanced": ALL_TREES,
+        "best": ALL_TREES,
     }
 )
 
 KINDS_THAT_PREDICT = {"fast": 2, "balanced": 3, "best": 5}
-"""Maximum number of kinds that predict: a fourth costs a third more and gains less than half a percent."""
+"""Maximum number of kinds of networks that predict."""
 
 
 @dataclass(frozen=True)
@@ -269,6 +283,25 @@ DEVICE_EFFORTS = {
     ),
 }
 
+
+@dataclass(frozen=True)
+class SpeedRule:
+    """How the speed of a machine is measured where there is a time limit.
+
+    Parameters
+    ----------
+    products : float
+        Multiplications per second of products of matrices on the two cores of the machine of the benchmarks.
+    most : float
+        Largest speed that counts: members are too few for many cores.
+    """
+
+    products: float = 1.08e11
+    most: float = 2.5
+
+
+SPEED = SpeedRule()
+
 FEWEST_FOLDS_OF_EFFORTS = 3
 FEWEST_ROWS_FOR_FOLDS = 60
 """Tables of fewer rows have no folds, but one part that is held out."""
@@ -310,11 +343,13 @@ def plan_effort(
     n_folds: int | None = None,
     members: str = "all",
     n_categorical: int = 0,
+    speed: float = 1.0,
 ) -> FitPlan:
     """Return what an effort trains on a table: boosted trees first, then networks.
 
     If the networks of the effort would take too long, there are fewer kinds of them; then those of the next smaller
-    effort; then fewer epochs and folds. In a table of very many columns they are small, without an encoding.
+    effort; then fewer epochs and folds; and none beside trees if that would be too long as well. In a table of very
+    many columns they are small, without an encoding.
 
     Parameters
     ----------
@@ -332,20 +367,34 @@ def plan_effort(
         One of `MEMBERS`.
     n_categorical : int, default=0
         Number of categorical columns.
+    speed : float, default=1.0
+        How fast the machine is, in units of that of the benchmarks; it counts if there is a time limit.
     """
     seconds, efforts = effort_seconds(effort, table.n_rows, device=device), _efforts_on(device)
     if time_limit is not None:
-        seconds = min(seconds, SHARE_OF_LIMIT * time_limit)
+        seconds = min(seconds, SHARE_OF_LIMIT * time_limit * speed)
     trees = _trees_of(effort, table, members, seconds=seconds, n_columns=table.numbers.shape[1] + n_categorical)
+    if trees and time_limit is not None:
+        seconds *= 1.0 - 0.5 * TREES.share  # at least two cores grow them
     networks: list[Recipe] = []
     folds = n_folds or efforts.folds[effort]
     for kinds, share, fewer in _smaller(effort, efforts, table) if members != "trees" else ():
         networks, folds = _recipes(kinds, table, share=share), n_folds or fewer
         if _seconds(networks, table, folds, efforts) <= seconds:
             break
+    else:
+        if trees and time_limit is not None:
+            networks, folds = [], n_folds or efforts.folds[effort]
     folds = 1 if n_folds is None and table.n_rows < FEWEST_ROWS_FOR_FOLDS else folds
     most_kept = len(trees) + min(KINDS_THAT_PREDICT[effort], len(networks))
-    return FitPlan([*trees, *networks], "ensemble", n_folds=folds, most_kept=most_kept, in_order=True)
+    usual = 0 if members == "trees" else efforts.kinds[effort][0].epochs
+    recipes = [*trees, *networks]
+    return FitPlan(recipes, "ensemble", n_folds=folds, most_kept=most_kept, in_order=True, usual_epochs=usual)
+
+
+def machine_speed(device: str) -> float:
+    """Return how fast a device is now, in units of that of the benchmarks; it is measured for a CPU."""
+    return min(product_rate() / SPEED.products, SPEED.most) if device == "cpu" else 1.0
 
 
 def effort_seconds(effort: str, n_rows: int, *, device: str) -> float:
@@ -390,10 +439,12 @@ def _smaller(effort: str, efforts: DeviceEfforts, table: TrainingTable) -> Itera
         for share in (1.0, 0.5, 0.25, 0.1):
             yield (SCALED,), share, FEWEST_FOLDS_OF_EFFORTS
         return
-    # One kind that is trained properly is better than several that are cut short.
-    for each in EFFORTS[EFFORTS.index(effort) :: -1]:
-        kinds, folds = efforts.kinds[each], efforts.folds[each]
-        for count in range(len(kinds), 0, -1):
+    # One kind that is trained properly is better than several that are cut short, and several kinds on few folds are
+    # better than fewer on many.
+    for place in range(EFFORTS.index(effort), -1, -1):
+        kinds, folds = efforts.kinds[EFFORTS[place]], efforts.folds[EFFORTS[place]]
+        fewest = len(efforts.kinds[EFFORTS[place - 1]]) if place else 1
+        for count in range(len(kinds), fewest - 1, -1):
             yield kinds[:count], 1.0, folds
     few = max(folds // 2, FEWEST_FOLDS_OF_EFFORTS)
     for share, fewer in ((0.7, folds), (0.5, folds), (0.5, few), (0.35, few)):

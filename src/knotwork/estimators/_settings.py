@@ -19,7 +19,15 @@ from knotwork._tables import as_frame, is_stream
 from knotwork.encoders import FEATURE_CANDIDATES, PER_FEATURE, Encoding, FeatureChoice, choose_columns, place_pairs
 from knotwork.errors import ArgumentError, ArgumentTypeError
 from knotwork.estimators._model import Task, make_task
-from knotwork.estimators._plans import EFFORTS, MEMBERS, FitPlan, Recipe, plan_effort, share_of_validation
+from knotwork.estimators._plans import (
+    EFFORTS,
+    MEMBERS,
+    FitPlan,
+    Recipe,
+    machine_speed,
+    plan_effort,
+    share_of_validation,
+)
 from knotwork.knots import to_usual_range
 from knotwork.nn import BACKBONES, Backbone, InteractionConfig, make_backbone
 from knotwork.training import (
@@ -229,6 +237,8 @@ class FitSettings:
             if limit is not None and self.validation.refit:
                 limit = share_of_validation(n_folds) * limit
             about: dict[str, Any] = {"members": self.members, "n_categorical": len(columns.cardinalities)}
+            if limit is not None:
+                about["speed"] = machine_speed(device)
             plan = plan_effort(self.effort, data, device=device, time_limit=limit, n_folds=n_folds, **about)
             return plan.with_interactions(interactions)
         encoding = columns.spread(self.encoding) if isinstance(self.encoding, Mapping) else self.encoding

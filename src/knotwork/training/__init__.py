@@ -7,7 +7,7 @@ check_part(__name__)
 from knotwork.training._chunks import FLAGS, ChunkWriter, RowChunks, RowFormat
 from knotwork.training._config import TrainingConfig
 from knotwork.training._engine import network_products, resolve_device, train
-from knotwork.training._execution import cpu_threads, side_by_side
+from knotwork.training._execution import cpu_threads, product_rate, side_by_side
 from knotwork.training._members import (
     Member,
     TrainingTable,

@@ -41,6 +41,9 @@ CHECK_SECONDS = 0.2
 GAIN = 1.2
 """How many times faster all cores must be: using them slows other processes down, and costs energy."""
 
+RATE_SECONDS, RATE_SIZE = 0.05, 192
+"""Seconds for which products of matrices are counted to find out how fast the machine is, and their size."""
+
 CAPTURING = threading.Lock()
 """Held while a graph is captured or freed: threads of other devices do so as well."""
 
@@ -114,6 +117,23 @@ def side_by_side(calls: Sequence[Callable[[threading.Event], Result]], n_threads
         return [call(stop) for call in calls]
     settings = min(n_threads, len(calls)), "knotwork", torch.set_num_threads, (1,)
     return run_in_threads([partial(call, stop) for call in calls], stop, *settings)
+
+
+def product_rate() -> float:
+    """Return the multiplications per second of products of matrices on all usable cores, as busy as they are now."""
+
+    def count(stop: threading.Event) -> int:
+        left = right = torch.ones(RATE_SIZE, RATE_SIZE)
+        n, out = 0, left @ right  # the first product starts the library
+        began = time.perf_counter()
+        while time.perf_counter() - began < RATE_SECONDS and not stop.is_set():
+            torch.mm(left, right, out=out)
+            n += 1
+        return n
+
+    with cpu_threads(torch.device("cpu")) as n_cores:
+        counts = side_by_side([count] * n_cores, n_cores)
+    return sum(counts) * RATE_SIZE**3 / RATE_SECONDS
 
 
 def run_in_threads(calls: Sequence[Callable[[], Result]], stop: threading.Event, *settings: Any) -> list[Result]:

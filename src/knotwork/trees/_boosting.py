@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from threading import Event
 from time import perf_counter
-from typing import Any, ClassVar, final
+from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +47,8 @@ class BoostedTrees:
 
     Parameters
     ----------
+    name : str, default="boosted trees"
+        What it is called in `candidates_`, one of `TREE_NAMES`.
     learning_rate : float, default=0.05
         What each tree adds is multiplied by it.
     leaves : int, default=31
@@ -55,6 +57,8 @@ class BoostedTrees:
         Minimum number of rows of a leaf.
     row_share, column_share : float, default=0.8, 0.7
         Shares of the rows and of the columns that each tree is grown on, at random.
+    penalty : float, default=0.0
+        Weight of the squares of the values of leaves.
     extra : bool, default=False
         Whether one random threshold of each column is tried instead of all.
     rounds : int, default=2000
@@ -63,12 +67,13 @@ class BoostedTrees:
         Trees without a better score on the validation rows after which training stops.
     """
 
-    name: ClassVar[str] = "boosted trees"
+    name: str = "boosted trees"
     learning_rate: float = 0.05
     leaves: int = 31
     least_rows: int = 10
     row_share: float = 0.8
     column_share: float = 0.7
+    penalty: float = 0.0
     extra: bool = False
     rounds: int = 2000
     patience: int = 50
@@ -87,6 +92,7 @@ class BoostedTrees:
             "bagging_fraction": self.row_share,
             "bagging_freq": int(self.row_share < 1.0),
             "feature_fraction": self.column_share,
+            "lambda_l2": self.penalty,
             "extra_trees": self.extra,
             "num_threads": n_threads,
             "seed": seed % 2**31,
@@ -94,6 +100,13 @@ class BoostedTrees:
             "force_row_wise": True,
             "verbosity": -1,
         }
+
+
+USUAL = BoostedTrees()
+RANDOM = BoostedTrees("boosted trees, random thresholds", extra=True)
+SMALL = BoostedTrees("boosted trees, 15 leaves", leaves=15, least_rows=5, row_share=0.9, column_share=0.9, penalty=1.0)
+TREE_NAMES = tuple(kind.name for kind in (USUAL, RANDOM, SMALL))
+"""Names of the kinds that the efforts train."""
 
 
 @final
@@ -109,7 +122,7 @@ class TreeMember(Member):
         The trees.
     """
 
-    kind: BoostedTrees = BoostedTrees()
+    kind: BoostedTrees = USUAL
 
 
 def can_boost(objective: Objective, n_classes: int) -> bool:
