@@ -10,7 +10,7 @@ import torch
 import knotwork as kw
 from knotwork.errors import MissingPackageError
 
-ABSENT = ("lightgbm", "pandas", "pyarrow", "matplotlib", "jinja2", "typer", "rich", "onnx", "ray")
+ABSENT = ("pandas", "pyarrow", "matplotlib", "jinja2", "typer", "rich", "onnx", "ray")
 SHORT = kw.TrainingConfig(max_epochs=2)
 
 

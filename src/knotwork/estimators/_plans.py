@@ -285,7 +285,7 @@ DEVICE_EFFORTS = {
 
 
 @dataclass(frozen=True)
-class SpeedRule:
+class MachineRule:
     """How the speed of a machine is measured where there is a time limit.
 
     Parameters
@@ -300,7 +300,7 @@ class SpeedRule:
     most: float = 2.5
 
 
-SPEED = SpeedRule()
+MACHINE = MachineRule()
 
 FEWEST_FOLDS_OF_EFFORTS = 3
 FEWEST_ROWS_FOR_FOLDS = 60
@@ -394,7 +394,7 @@ def plan_effort(
 
 def machine_speed(device: str) -> float:
     """Return how fast a device is now, in units of that of the benchmarks; it is measured for a CPU."""
-    return min(product_rate() / SPEED.products, SPEED.most) if device == "cpu" else 1.0
+    return min(product_rate() / MACHINE.products, MACHINE.most) if device == "cpu" else 1.0
 
 
 def effort_seconds(effort: str, n_rows: int, *, device: str) -> float:
