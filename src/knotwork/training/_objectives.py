@@ -20,6 +20,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from knotwork._checks import argument_error, check_choice, check_number, listed, type_error
+from knotwork._kernels.losses import log_loss, squared_loss
 from knotwork.errors import ColumnError
 from knotwork.nn import OnnxGraph
 from knotwork.training._metrics import METRICS, Metric, row_metric
@@ -63,6 +64,8 @@ class Objective(ABC):
         Outputs of a network for each target; of classes their number counts instead.
     has_levels : bool
         Whether `predict` returns several numbers for a target, on a last axis.
+    loop : callable or None
+        The loop of `knotwork._kernels.losses` for `losses` and their gradient, if there is one.
     labels : tuple of str
         Names of the numbers that `predict` returns for a target; a single one needs no name.
     """
@@ -80,6 +83,7 @@ class Objective(ABC):
     n_outputs: ClassVar[int] = 1
     has_levels: ClassVar[bool] = False
     labels: ClassVar[tuple[str, ...]] = ("",)
+    loop: ClassVar[Any] = None
 
     @property
     def trained_as(self) -> str:
@@ -175,6 +179,7 @@ class Squared(Objective):
 
     name: ClassVar[str] = "squared"
     metric_name: ClassVar[str] = "rmse"
+    loop: ClassVar[Any] = squared_loss
 
     def row_scores(self, predictions: Tensor, target: Tensor) -> Tensor:
         """Return squared errors."""
@@ -541,6 +546,7 @@ class LogLoss(ClassObjective):
 
     name: ClassVar[str] = "log_loss"
     metric_name: ClassVar[str] = "log_loss"
+    loop: ClassVar[Any] = log_loss
     class_weight: Any = None
     calibrate: str | None = None
 

@@ -21,6 +21,7 @@ from knotwork._kernels.fixed_order import fixed_order, row_sums
 from knotwork.nn import Backbone, bands_of, penalty_gradient
 from knotwork.training._config import TrainingConfig
 from knotwork.training._execution import Replayed
+from knotwork.training._flat_step import FlatStep, find_flat_step
 from knotwork.training._members import (
     DeviceTable,
     Member,
@@ -477,8 +478,16 @@ class TrainingStack:
         self.number.zero_()
         self.loss_sum.zero_()
 
+    @cached_property
+    def flat_step(self) -> FlatStep | None:
+        """Faster steps, where the stack has them; made when the first one is taken, because they have buffers."""
+        return find_flat_step(self)
+
     def _step(self) -> None:
         """Train every member on its next rows; members without rows left do not change."""
+        if self.flat_step is not None:
+            self.flat_step()
+            return
         job, data, members = self.job, self.job.data, self.members
         batch, offsets = len(self.offsets), self.offsets
         places = (self.place + offsets).clamp(max=self.order.shape[1] - 1)
@@ -575,6 +584,7 @@ class TrainingStack:
         """Free the captured graphs; no epoch is trained afterwards."""
         for work in (self.begin, self.step, self.finish):
             work.release()
+        vars(self).pop("flat_step", None)
 
     @property
     def weights(self) -> list[Tensor]:
