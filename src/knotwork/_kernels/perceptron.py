@@ -137,26 +137,31 @@ class PerceptronPass:
         ]
 
     @torch.no_grad()
-    def forward(self, inputs: Tensor, noise: Noise) -> Tensor:
-        """Return the outputs for inputs of shape (M, n_rows, d_in), which backward needs unchanged."""
+    def forward(self, inputs: Tensor, noise: Noise | None) -> Tensor:
+        """Return the outputs for inputs of shape (M, n_rows, d_in), which backward needs unchanged.
+
+        Without `noise` nothing is dropped.
+        """
         layers, (products, active, _, _, biases, _) = self._layers, self._arrays
         self._inputs = inputs
         if layers.factors is not None and layers.units is not None:
             arrays = (each.detach().numpy() for each in (layers.weights[0], layers.factors, layers.units))
             _scale_inputs(*arrays, self._weights[0].numpy())
-        if layers.p > 0.0:
+        rate = layers.p if noise is not None else 0.0
+        if noise is not None and rate > 0.0:
             fill_keys(noise.seeds.numpy(), noise.step.numpy(), 0, self._keys)
         last = len(self._weights) - 1
         for place, weight in enumerate(self._weights):
             torch.bmm(inputs, weight, out=self._products[place])
             if place < last:
-                self._activate(place, products[place], biases[place], active[place])
+                numbers = layer_numbers(rate, layers.scales[place])
+                self._activate(place, products[place], biases[place], active[place], numbers)
                 inputs = self._active[place]
         _add_bias(products[last], biases[last], self._numbers[last][1])
         return self.outputs
 
-    def _activate(self, place: int, product: Any, bias: Any, out: Any) -> None:
-        settings = self._rows[place], product, bias, self._keys[place], *self._numbers[place], out
+    def _activate(self, place: int, product: Any, bias: Any, out: Any, numbers: Any) -> None:
+        settings = self._rows[place], product, bias, self._keys[place], *numbers, out
         in_ranges(lambda first, stop: bias_act_loop(self._kind, first, stop, *settings), self._n_chunks[place])
 
     @torch.no_grad()

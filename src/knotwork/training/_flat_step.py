@@ -83,6 +83,16 @@ class FlatStep:
         stack.members.steps_done.add_(self._active)
         place += self._rows.shape[1]
 
+    def predict(self, rows: Tensor) -> Tensor:
+        """Return the outputs of every member for its rows of shape (n_members, n), without dropout."""
+        at_once, outputs = self._rows.shape[1], []
+        for part in rows.split(at_once, dim=1):
+            n = part.shape[1]
+            self._rows[:, :n] = part
+            inputs = self._inputs.forward(self._rows, with_graph=False)
+            outputs.append(self._pass.forward(inputs, None)[:, :n].clone())
+        return torch.cat(outputs, dim=1)
+
 
 class _Inputs:
     """The inputs of the first layer: their values for rows of the table, and the gradients of their parameters.
@@ -104,10 +114,10 @@ class _Inputs:
             n_features, width = network.feature_embedding.bias.shape[1:]
             self._n_embedded = n_features * (width + network.embedding.raw)
 
-    def forward(self, rows: Tensor) -> Tensor:
+    def forward(self, rows: Tensor, *, with_graph: bool = True) -> Tensor:
         """Return the inputs of shape (n_members, batch, d_in) for rows of shape (n_members, batch)."""
         network, data = self._network, self._data
-        with torch.set_grad_enabled(bool(self._others)):
+        with torch.set_grad_enabled(with_graph and bool(self._others)):
             if self._embedding is None:
                 values, penalty = network.inputs(data.numbers[rows], data.codes[rows])
                 self._ends = [values, penalty.sum() * self._spacing_weight]

@@ -159,13 +159,12 @@ class StackJob:
             losses = (losses / units.loss.view(-1, *[1] * (losses.dim() - 1))).float()
         return losses.mean(dim=1) if several else losses
 
-    def scores(self, network: Network, rows: Tensor, counts: Tensor, units: Units, *, lengths: Sequence[int]) -> Tensor:
-        """Return each member's score on its rows of shape (n_members, n), where smaller is better.
+    def scores(self, outputs: Tensor, rows: Tensor, counts: Tensor, units: Units, *, lengths: Sequence[int]) -> Tensor:
+        """Return each member's score for outputs on its rows of shape (n_members, n), where smaller is better.
 
         `counts` are the rows that are not padding, `lengths` their numbers on the host. Weighted scores of reproducible
         members are computed one by one; sums of weights of one are exact in any order.
         """
-        outputs = predict_stack(network, self.data.numbers, self.data.codes, rows)
         target = self.data.target[rows]
         weights = _valid(counts, target.shape[1]).double()
         if self.data.weights is not None:
@@ -404,7 +403,8 @@ class TrainingStack:
         if resumed is not None and tensors.valid_rows.shape[1]:
             with torch.no_grad():
                 valid = tensors.valid_rows, tensors.n_valid, units
-                scores = job.scores(network, *valid, lengths=[max(len(member.valid), 1) for member in members])
+                outputs = predict_stack(network, job.data.numbers, job.data.codes, tensors.valid_rows)
+                scores = job.scores(outputs, *valid, lengths=[max(len(member.valid), 1) for member in members])
                 schedule.start_from(torch.where(tensors.n_valid > 0, scores, math.inf))
         places = rate_groups(network, backbone, config.knot_rate)[1]
         decays = weight_decays(network, backbone, config.weight_decay)
@@ -576,8 +576,12 @@ class TrainingStack:
         no_rows = -(self.schedule.epoch + 1).double()
         if not members.valid_rows.shape[1]:
             return no_rows
-        valid = members.valid_rows, members.n_valid, self.units
-        scores = self.job.scores(self.network, *valid, lengths=self.valid_counts)
+        valid, data = (members.valid_rows, members.n_valid, self.units), self.job.data
+        if self.flat_step is not None:
+            outputs = self.flat_step.predict(members.valid_rows)
+        else:
+            outputs = predict_stack(self.network, data.numbers, data.codes, members.valid_rows)
+        scores = self.job.scores(outputs, *valid, lengths=self.valid_counts)
         return torch.where(members.n_valid > 0, scores, no_rows)
 
     def release(self) -> None:
