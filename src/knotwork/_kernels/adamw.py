@@ -108,13 +108,14 @@ def _joined(tensors: Sequence[Tensor]) -> tuple[Any, list[Tensor]]:
 
 def _chunks(views: Sequence[Tensor]) -> npt.NDArray[np.int64]:
     """Return the chunks of a buffer: start, stop, tensor and member of each."""
-    chunks = []
+    chunks: list[tuple[int, ...]] = []
     for place, view in enumerate(views):
         length = view[0].numel()
         for member in range(len(view)):
-            start = view.storage_offset() + member * length
-            for low in range(start, start + length, VALUES_PER_CHUNK):
-                chunks.append((low, min(low + VALUES_PER_CHUNK, start + length), place, member))
+            start = int(view.storage_offset()) + member * length
+            stop = start + length
+            lows = range(start, stop, VALUES_PER_CHUNK)
+            chunks += [(low, min(low + VALUES_PER_CHUNK, stop), place, member) for low in lows]
     return np.array(chunks, dtype=np.int64).reshape(-1, 4)
 
 

@@ -1,14 +1,13 @@
 """Encoding and embedding of features in one pass on the CPU, forward and backward, into the inputs of a network.
 
-The definition is an encoding followed by `knotwork.nn.FeatureEmbedding`. At a value, only degree + 1 B-, M- or I-splines
-or ramps differ from constants, so that the embedding is a sum of degree + 1 rows of a table, see
-`knotwork._kernels.encoded_linear`; cosines and sines are computed as they are needed. Encodings are never written.
+The definition is an encoding followed by `knotwork.nn.FeatureEmbedding`. At a value, only degree + 1 B-, M- or
+I-splines or ramps differ from constants, so that the embedding is a sum of degree + 1 rows of a table, see
+`knotwork._kernels.encoded_linear`. Cosines and sines are dense.
 """
 
 from typing import Any, NamedTuple, final
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from knotwork._kernels.encoding_cpu import clip, window_at
@@ -18,7 +17,9 @@ from knotwork.basis import Functions
 LARGEST_TURNS = np.float32(1 << 21)
 """Angles are limited to so many turns: beyond, float32 has no digits left for the place in a turn."""
 ROUNDING = np.float32(3 << 22)
-SINE = tuple(np.float32(c) for c in (6.28318531, -41.3417022, 81.6052492, -76.7058597, 42.0586939, -15.0946426, 3.8199526))
+SINE = tuple(
+    np.float32(c) for c in (6.28318531, -41.3417022, 81.6052492, -76.7058597, 42.0586939, -15.0946426, 3.8199526)
+)
 """Taylor's polynomial of sin(2 pi y), odd, exact in float32 for y up to a quarter."""
 TWO_PI = np.float32(6.28318531)
 
@@ -159,90 +160,117 @@ def _cosine(turns):
     return y * (SINE[0] + s * (SINE[1] + s * (SINE[2] + s * (SINE[3] + s * p))))
 
 
-@compiled(fastmath={"contract", "reassoc"})
+@compiled()
+def cosines(turns, out):
+    """Fill the cosines of angles in turns."""
+    for k in range(len(turns)):
+        out[k] = _cosine(turns[k])
+
+
+@compiled(fastmath={"contract"})
+def _fill_waves(values, frequency, shift, n_before, turns, missing, wave):
+    """Fill a cosine, or with `n_before` above 0 a sine, of the values of a feature; 0 where one is missing."""
+    quarter = np.float32(0.25) if n_before else np.float32(0.0)
+    for i in range(len(values)):
+        turns[i] = frequency * values[i] + shift - quarter
+    cosines(turns, wave)
+    if missing:
+        for i in range(len(values)):
+            wave[i] = np.float32(0.0) if np.isnan(values[i]) else wave[i]
+
+
+@compiled(fastmath={"contract"})
+def _add_multiple(factor, values, out):
+    for i in range(len(values)):
+        out[i] += factor * values[i]
+
+
+# Waves are dense: their loops go along the rows of a batch, which are many, so that all of them are vectorised.
+
+
+@compiled()
 def _wave_forward(table, rows, scaling, frequencies, phases, size, weight, bias, raw, relu, values, waves, out):
     """Fill the inputs of the network from the rows of a table; scaled values and waves are kept for backward.
 
-    `waves` holds the cosines and then, as far as `size` columns go, the sines of each value.
+    `waves`, of shape (M, F, size, B), holds cosines and then, as far as `size` goes, sines.
     """
-    n_features, width, n = bias.shape[1], bias.shape[2], frequencies.shape[2]
-    by_output, turns = np.empty((n_features, width, weight.shape[2]), np.float32), np.empty(n, np.float32)
-    shifts, first, columns = np.empty((n_features, n), np.float32), int(raw), int(raw) + width
+    n_rows, n_features, width, n = rows.shape[1], bias.shape[1], bias.shape[2], frequencies.shape[2]
+    turns, totals = np.empty(n_rows, np.float32), np.empty((width, n_rows), np.float32)
+    first, columns = int(raw), int(raw) + width
     for m in range(rows.shape[0]):
         for f in range(n_features):
-            for k in range(n):
-                shifts[f, k] = phases[m, f, k] / TWO_PI
-            for o in range(width):
-                for k in range(size):
-                    by_output[f, o, k] = weight[m, f, k, o]
-        for i in range(rows.shape[1]):
-            for f in range(n_features):
-                value = _scaled(table[rows[m, i], f], m, f, scaling)
-                missing, row = np.isnan(value), waves[m, i, f]
-                value = np.float32(0.0) if missing else value
-                values[m, i, f] = value
-                for k in range(n):
-                    turns[k] = frequencies[m, f, k] * value + shifts[f, k]
-                for k in range(n):
-                    row[k] = _cosine(turns[k])
-                for k in range(n, size):
-                    row[k] = _cosine(turns[k - n] - np.float32(0.25))
-                if missing:
-                    row[:] = 0.0
-                    values[m, i, f] = np.nan
-                start = f * columns + first
+            row, kept, missing, start = values[m, f], waves[m, f], False, f * columns
+            for i in range(n_rows):
+                row[i] = _scaled(table[rows[m, i], f], m, f, scaling)
+                missing |= np.isnan(row[i])
                 if raw:
-                    out[m, i, f * columns] = value
+                    out[m, i, start] = np.float32(0.0) if np.isnan(row[i]) else row[i]
+            for o in range(width):
+                totals[o] = bias[m, f, o]
+            for k in range(size):
+                place = k % n
+                shift = phases[m, f, place] / TWO_PI
+                _fill_waves(row, frequencies[m, f, place], shift, k - place, turns, missing, kept[k])
                 for o in range(width):
-                    total = np.float32(0.0)
-                    for k in range(size):
-                        total += row[k] * by_output[f, o, k]
-                    total += bias[m, f, o]
-                    out[m, i, start + o] = np.float32(0.0) if relu and total < 0.0 else total
+                    _add_multiple(weight[m, f, k, o], kept[k], totals[o])
+            for i in range(n_rows):
+                for o in range(width):
+                    total = totals[o, i]
+                    out[m, i, start + first + o] = np.float32(0.0) if relu and total < 0.0 else total
 
 
 @compiled(fastmath={"contract", "reassoc"})
+def _product_sum(a, b):
+    total = np.float32(0.0)
+    for i in range(len(a)):
+        total += a[i] * b[i]
+    return total
+
+
+@compiled(fastmath={"contract", "reassoc"})
+def _sum(a):
+    total = np.float32(0.0)
+    for i in range(len(a)):
+        total += a[i]
+    return total
+
+
+@compiled()
 def _wave_backward(
     grad, out, values, waves, frequencies, phases, size, weight, raw, relu,
     weight_grad, bias_grad, frequencies_grad, phases_grad,
 ):  # fmt: skip
     """Fill the gradients of weights, biases, frequencies and phases from that of the inputs of the network."""
-    n_features, width, n = bias_grad.shape[1], bias_grad.shape[2], frequencies.shape[2]
-    along, pull = np.empty((n_features, width, size), np.float32), np.empty(2 * n, np.float32)
-    by_output, first, columns = np.empty((n_features, width, size), np.float32), int(raw), int(raw) + width
-    for gradient in (bias_grad, frequencies_grad, phases_grad):
+    n_rows, n_features, width, n = grad.shape[1], bias_grad.shape[1], bias_grad.shape[2], frequencies.shape[2]
+    slopes, (pull, wave, turns) = np.empty((width, n_rows), np.float32), np.empty((3, n_rows), np.float32)
+    first, columns = int(raw), int(raw) + width
+    for gradient in (frequencies_grad, phases_grad):
         gradient[:] = 0.0
     weight_grad[:] = 0.0
     for m in range(grad.shape[0]):
-        along[:] = 0.0
         for f in range(n_features):
+            start, row, kept = f * columns + first, values[m, f], waves[m, f]
+            missing = False
+            for i in range(n_rows):
+                missing |= np.isnan(row[i])
+                for o in range(width):
+                    is_used = not relu or out[m, i, start + o] > 0.0
+                    slopes[o, i] = grad[m, i, start + o] if is_used else np.float32(0.0)
             for o in range(width):
-                for k in range(size):
-                    by_output[f, o, k] = weight[m, f, k, o]
-        for i in range(grad.shape[1]):
-            for f in range(n_features):
-                value, row = values[m, i, f], waves[m, i, f]
-                start = f * columns + first
-                pull[:] = 0.0
-                for o in range(width):
-                    slope = grad[m, i, start + o]
-                    if relu and out[m, i, start + o] <= 0.0:
-                        slope = np.float32(0.0)
-                    bias_grad[m, f, o] += slope
-                    for k in range(size):
-                        along[f, o, k] += slope * row[k]
-                        pull[k] += slope * by_output[f, o, k]
-                if np.isnan(value):
-                    continue
-                for k in range(n):
-                    turns = frequencies[m, f, k] * value + phases[m, f, k] / TWO_PI
-                    change = pull[n + k] * _cosine(turns) - pull[k] * _cosine(turns - np.float32(0.25))
-                    phases_grad[m, f, k] += change
-                    frequencies_grad[m, f, k] += TWO_PI * value * change
-        for f in range(n_features):
+                bias_grad[m, f, o] = _sum(slopes[o])
             for k in range(size):
+                place, pull[:] = k % n, 0.0
                 for o in range(width):
-                    weight_grad[m, f, k, o] = along[f, o, k]
+                    weight_grad[m, f, k, o] = _product_sum(slopes[o], kept[k])
+                    _add_multiple(weight[m, f, k, o], slopes[o], pull)
+                # The derivative of a cosine is the cosine a quarter of a turn later; that of a sine, likewise.
+                shift = phases[m, f, place] / TWO_PI + np.float32(0.25)
+                _fill_waves(row, frequencies[m, f, place], shift, k - place, turns, missing, wave)
+                for i in range(n_rows):
+                    pull[i] *= wave[i]
+                    turns[i] = np.float32(0.0) if np.isnan(row[i]) else row[i]
+                phases_grad[m, f, place] += _sum(pull)
+                frequencies_grad[m, f, place] += TWO_PI * _product_sum(pull, turns)
 
 
 class Embedded(NamedTuple):
@@ -260,8 +288,8 @@ class Embedded(NamedTuple):
 class EmbeddedFunctions(NamedTuple):
     """What is embedded: local functions with fixed knots, or `degree` cosines and sines, which have no knots.
 
-    `kind`, `degree`, `breaks` and `n_knots` are those of `knotwork._kernels.encoding`; `raw` is whether the scaled value
-    comes before the outputs of a feature, and `relu` whether these are positive parts.
+    `kind`, `degree`, `breaks` and `n_knots` are those of `knotwork._kernels.encoding`; `raw` is whether the scaled
+    value comes before the outputs of a feature, and `relu` whether these are positive parts.
     """
 
     kind: int
@@ -285,10 +313,10 @@ class EmbeddingPass:
         self._scaling, self._functions = scaling, functions
         n_members, n_features = parameters.bias.shape[:2]
         self._is_local = parameters.frequencies is None
-        self._values = np.zeros((n_members, n_rows, n_features), np.float32)
-        n_kept = functions.degree + 1 if self._is_local else functions.degree
-        self._kept = np.zeros((n_members, n_rows, n_features, n_kept), np.float32)
-        self._places = np.zeros(self._values.shape, np.int32)
+        values = (n_rows, n_features) if self._is_local else (n_features, n_rows)
+        kept = (*values, functions.degree + 1) if self._is_local else (n_features, functions.degree, n_rows)
+        self._values, self._kept = (np.zeros((n_members, *shape), np.float32) for shape in (values, kept))
+        self._places = np.zeros((n_members, n_rows, n_features), np.int32)
         self._arrays, self._grads = ([_array(each) for each in tensors] for tensors in (parameters, grads))
         if not self._is_local and parameters.phases is None:
             self._arrays[3], self._grads[3] = (np.zeros_like(self._arrays[2]) for _ in range(2))
@@ -297,13 +325,12 @@ class EmbeddingPass:
         """Fill the first columns of `out`, (M, n_rows, d), from the rows, (M, n_rows), of a table of raw values."""
         kind, degree, breaks, n_knots, raw, relu = self._functions
         weight, bias, frequencies, phases = self._arrays
-        self._out, self._rows = out, rows
+        self._out, layer, inputs = out, (weight, bias, raw, relu), (table, rows, self._scaling)
         if self._is_local:
-            functions = breaks, n_knots, kind, degree, weight, bias, raw, relu
-            _local_forward(table, rows, self._scaling, *functions, self._values, self._places, self._kept, out)
+            functions = breaks, n_knots, kind, degree
+            _local_forward(*inputs, *functions, *layer, self._values, self._places, self._kept, out)
         else:
-            functions = frequencies, phases, degree, weight, bias, raw, relu
-            _wave_forward(table, rows, self._scaling, *functions, self._values, self._kept, out)
+            _wave_forward(*inputs, frequencies, phases, degree, *layer, self._values, self._kept, out)
 
     def backward(self, grad: Any) -> None:
         """Fill the gradients of the parameters from that of the result of `forward`, which must be unchanged."""

@@ -60,8 +60,8 @@ class FlatStep:
         weights = np.zeros(0, np.float32) if job.data.weights is None else job.data.weights.numpy()
         unit_arrays = (each.double().numpy() for each in (units.shift, units.scale))
         given = stack.order, stack.place, members.n_train, stack.schedule.alive, job.data.target
-        self._batch: Any = [each.numpy() for each in given], weights, *unit_arrays, units.weight.numpy()
-        counts, goals, shares = np.zeros(n_members, np.int64), *np.zeros((2, n_members, n_rows), np.float32)
+        self._batch: tuple[Any, ...] = ([each.numpy() for each in given], weights, *unit_arrays, units.weight.numpy())
+        counts, (goals, shares) = np.zeros(n_members, np.int64), np.zeros((2, n_members, n_rows), np.float32)
         self._filled = self._rows.numpy(), counts, self._active.numpy(), goals, shares
         self._loss = goals, shares, counts, job.config.label_smoothing, stack.loss_sum.numpy()
         self._outputs, self._slopes = self._pass.outputs.numpy(), self._pass.slopes.numpy()
@@ -86,7 +86,7 @@ class FlatStep:
     def predict(self, rows: Tensor) -> Tensor:
         """Return the outputs of every member for its rows of shape (n_members, n), without dropout."""
         at_once, outputs = self._rows.shape[1], []
-        for part in rows.split(at_once, dim=1):
+        for part in torch.split(rows, at_once, dim=1):
             n = part.shape[1]
             self._rows[:, :n] = part
             inputs = self._inputs.forward(self._rows, with_graph=False)
@@ -105,14 +105,15 @@ class _Inputs:
     ) -> None:
         self._network, self._data, self._grads, self._spacing_weight = network, data, grads, spacing_weight
         self._embedding = _embedding_pass(network, grads, n_rows)
-        self._embedded = set() if self._embedding is None else {id(each) for each in _embedded(network) if each is not None}
+        self._embedded = (
+            set() if self._embedding is None else {id(each) for each in _embedded(network) if each is not None}
+        )
         self._others = [each for each in network.parameters() if id(each) in set(grads) - self._embedded]
         self._ends: list[Tensor] = []
-        if self._embedding is not None:
+        if self._embedding is not None and network.embedding is not None:
             n_members, n_inputs = network.backbone.first.weight.shape[:2]
             self._values = torch.zeros(n_members, n_rows, n_inputs)
-            n_features, width = network.feature_embedding.bias.shape[1:]
-            self._n_embedded = n_features * (width + network.embedding.raw)
+            self._n_embedded = len(network.encoding.layout.sizes) * network.embedding.columns(1)
 
     def forward(self, rows: Tensor, *, with_graph: bool = True) -> Tensor:
         """Return the inputs of shape (n_members, batch, d_in) for rows of shape (n_members, batch)."""
@@ -164,12 +165,12 @@ def _embedding_pass(network: Network, grads: dict[int, Tensor], n_rows: int) -> 
         return None
     if any(each is not None for each in learned):
         return None
-    low, scale, smooth = encoding.low, encoding.scale, encoding.smooth
-    is_smooth = torch.zeros_like(low, dtype=torch.bool) if smooth is None else smooth
-    arrays = (each.numpy() for each in (low, scale, is_smooth))
-    scaling = Scaling(*arrays, np.float32(LARGEST_SCALED), np.float32(SMOOTH_LIMIT))
-    knots = encoding.breaks.numpy(), encoding.n_knots.numpy()
-    functions = EmbeddedFunctions(*parts[0].functions.values(), *knots, embedding.raw, embedding.relu)
+    smooth = torch.zeros_like(encoding.low, dtype=torch.bool) if encoding.smooth is None else encoding.smooth
+    low, scale, is_smooth, breaks, n_knots = (
+        each.numpy() for each in (encoding.low, encoding.scale, smooth, encoding.breaks, encoding.n_knots)
+    )
+    scaling = Scaling(low, scale, is_smooth, np.float32(LARGEST_SCALED), np.float32(SMOOTH_LIMIT))
+    functions = EmbeddedFunctions(parts[0].kind, parts[0].degree, breaks, n_knots, embedding.raw, embedding.relu)
     parameters = _embedded(network)
-    targets = Embedded(*(None if each is None else grads[id(each)] for each in parameters))
-    return EmbeddingPass(scaling, functions, parameters, targets, n_rows)
+    targets: Any = [None if each is None else grads[id(each)] for each in parameters]
+    return EmbeddingPass(scaling, functions, parameters, Embedded(*targets), n_rows)

@@ -65,7 +65,7 @@ class Objective(ABC):
     has_levels : bool
         Whether `predict` returns several numbers for a target, on a last axis.
     loop : callable or None
-        The loop of `knotwork._kernels.losses` for `losses` and their gradient, if there is one.
+        The compiled `losses` with their gradient, if there are any.
     labels : tuple of str
         Names of the numbers that `predict` returns for a target; a single one needs no name.
     """
@@ -315,11 +315,9 @@ class Quantile(Objective):
 
     def row_scores(self, predictions: Tensor, target: Tensor) -> Tensor:
         """Return the mean pinball loss over the levels."""
-        total = torch.zeros_like(target)
-        for place, level in enumerate(self.levels):
-            error = target - predictions[..., place]
-            total = total + torch.maximum(level * error, (level - 1.0) * error)
-        return total / self.n_outputs
+        pairs = [(level, target - predictions[..., place]) for place, level in enumerate(self.levels)]
+        losses = [torch.maximum(level * error, (level - 1.0) * error) for level, error in pairs]
+        return sum(losses[1:], losses[0]) / self.n_outputs
 
     def result(self, predictions: Array) -> Array:
         """Return the quantiles in increasing order, or the only one."""
@@ -409,8 +407,7 @@ class Deviance(Objective):
 
     def centre_and_spread(self, predictions: Array) -> tuple[Array, Array]:
         """Return means, and the standard deviations of the distribution, up to a factor."""
-        mean = predictions[..., 0]
-        return mean, mean ** (0.5 * self.power)
+        return predictions[..., 0], predictions[..., 0] ** (0.5 * self.power)
 
 
 @final

@@ -584,6 +584,11 @@ class TrainingStack:
         scores = self.job.scores(outputs, *valid, lengths=self.valid_counts)
         return torch.where(members.n_valid > 0, scores, no_rows)
 
+    def report_of_members(self) -> Tensor:
+        """Return the report of the last epoch for `EpochLog.add`; nothing waits for the device."""
+        ids, best_epoch = self.members.ids, self.schedule.best_epoch
+        return torch.cat([self.report, ids[None].double(), best_epoch[None].double()])
+
     def release(self) -> None:
         """Free the captured graphs; no epoch is trained afterwards."""
         for work in (self.begin, self.step, self.finish):
