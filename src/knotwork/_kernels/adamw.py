@@ -84,7 +84,7 @@ def _update_chunks(first, stop, chunks, arrays, factors, groups, decays, present
         )  # fmt: skip
 
 
-@compiled()
+@compiled(nogil=False)
 def _count_steps(steps, rates, active, logs, sizes, roots):
     """Count the step, and fill the factors of `Factors` besides the rates; all of shape (n_groups, M)."""
     for group in range(steps.shape[0]):

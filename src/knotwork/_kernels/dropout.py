@@ -199,7 +199,7 @@ def keep(i, key, threshold):
     return _mix32(np.uint32(np.uint32(i) * GOLDEN + key)) >= threshold
 
 
-@compiled()
+@compiled(nogil=False)
 def fill_keys(seeds, steps, first, keys):
     """Fill the keys of several streams, of shape (n_streams, M), from stream `first` on."""
     for stream in range(keys.shape[0]):

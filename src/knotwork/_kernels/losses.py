@@ -5,7 +5,7 @@ import numpy as np
 from knotwork._loops import compiled
 
 
-@compiled()
+@compiled(nogil=False)
 def take_batch(order, place, n_train, alive, target, weights, shift, scale, units, rows, counts, active, goals, shares):
     """Fill what the next step needs: the rows of the batch from a place of the order on, and what belongs to them.
 
@@ -24,7 +24,7 @@ def take_batch(order, place, n_train, alive, target, weights, shift, scale, unit
             shares[m, i] = weight if i < counts[m] else np.float32(0.0)
 
 
-@compiled()
+@compiled(nogil=False)
 def squared_loss(outputs, goals, shares, counts, smoothing, totals, slopes):
     """Add the squared errors, times their shares, to the totals; fill the slopes of each member's mean."""
     for m in range(outputs.shape[0]):

@@ -63,7 +63,10 @@ def _scale_inputs_backward(grad, weight, factors, units, weight_grad, factors_gr
             factors_grad[m, j] = total * units[m]
 
 
-@compiled()
+# Loops of a microsecond keep the GIL: to get it back from another thread takes longer.
+
+
+@compiled(nogil=False)
 def _add_bias(product, bias, scale):
     """Turn products into outputs, in place."""
     for m in range(product.shape[0]):
@@ -72,7 +75,7 @@ def _add_bias(product, bias, scale):
                 product[m, i, o] = product[m, i, o] * scale + bias[m, o]
 
 
-@compiled()
+@compiled(nogil=False)
 def _add_bias_backward(grad, scale, bias_grad):
     """Turn gradients of outputs into those of products, in place, and fill the gradient of the bias."""
     bias_grad[:] = 0.0
@@ -186,7 +189,7 @@ class PerceptronPass:
     def _activate_backward(self, place: int) -> None:
         products, active, pulls, slopes, biases, sums = (arrays[place] for arrays in self._arrays)
         rows, numbers, total = self._rows[place], self._numbers[place], self._sums[place]
-        total.zero_()
+        sums[...] = 0.0
 
         def relu(first: int, stop: int) -> None:
             relu_backward_loop(first, stop, rows, pulls, active, *numbers[1:], slopes, sums)

@@ -362,7 +362,7 @@ class _RunningStack:
             for part in self.parts:
                 part.set_pace(self.pace.epochs, self.pace.speed)
             if len(self.parts) == 1:
-                _train_alone(self.parts[0], self.threads)
+                _train_part(self.parts[0], self.threads)
             else:
                 in_turns([_train_in_turns(part) for part in self.parts], self.run.n_threads)
             self.reports = [part.report_of_members() for part in self.parts]
@@ -457,15 +457,15 @@ class _RunningStack:
         return Trained([piece], histories, run.data.units, run.table.goal, interrupted=False, knot_paths=paths)
 
 
-def _train_alone(stack: TrainingStack, threads: StepThreads) -> None:
-    """Train an epoch of a stack that has no parts; nothing waits for the device."""
+def _train_part(stack: TrainingStack, threads: StepThreads) -> None:
+    """Train an epoch of a stack by itself; nothing waits for the device."""
     stack.begin()
     if threads.run(stack.step, stack.n_steps, Event()):
         stack.finish()
 
 
 def _train_in_turns(stack: TrainingStack) -> Iterator[None]:
-    """Train an epoch of one part, some steps in each turn."""
+    """Train an epoch of one of several parts, some steps in each turn."""
     stack.begin()
     for number in range(stack.n_steps):
         stack.step()

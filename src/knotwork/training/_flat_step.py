@@ -64,6 +64,7 @@ class FlatStep:
         counts, (goals, shares) = np.zeros(n_members, np.int64), np.zeros((2, n_members, n_rows), np.float32)
         self._filled = self._rows.numpy(), counts, self._active.numpy(), goals, shares
         self._loss = goals, shares, counts, job.config.label_smoothing, stack.loss_sum.numpy()
+        self._counters = stack.number.numpy(), members.steps_done.numpy()
         self._outputs, self._slopes = self._pass.outputs.numpy(), self._pass.slopes.numpy()
 
     def __call__(self) -> None:
@@ -77,10 +78,10 @@ class FlatStep:
         present = self._own | self._inputs.backward(self._pass.inputs_grad)
         pairs = zip(stack.parameters, stack.optimiser.grads, strict=True)
         grads = [grad if id(each) in present else None for each, grad in pairs]
-        number = min(int(stack.number), len(stack.rates) - 1)
-        stack.optimiser.step(grads, stack.rates[number], self._active)
-        stack.number += 1
-        stack.members.steps_done.add_(self._active)
+        number, done = self._counters
+        stack.optimiser.step(grads, stack.rates[min(int(number[0]), len(stack.rates) - 1)], self._active)
+        number += 1
+        done += self._filled[2]
         place += self._rows.shape[1]
 
     def predict(self, rows: Tensor) -> Tensor:
