@@ -2,6 +2,7 @@
 
     python benchmarks/fit.py [--rows 20000] [--epochs 10]
     python benchmarks/fit.py --loads
+    python benchmarks/fit.py --share [fast ...] [--cores 2] [--repeats 3]
 
 The table has 20,000 rows and 8 numerical columns; the estimator has its defaults (encoding, network, batch, optimiser)
 and a fixed number of epochs. "Plain" fits the same encoder, encodes all rows beforehand, and trains the same MLP by
@@ -13,6 +14,11 @@ With `--loads`, `effort="fast"` and five MLPs of 20 epochs are fitted to a table
 (`taskset`); with all cores, but a quota of the time of one of them (a control group, where one can be made); and while
 another process keeps each core busy. "Times its share" is the time divided by that of the fit alone, times the share of
 the cores that the process has: 1 if only the share matters. A fit that waits in a loop for other threads has much more.
+
+With `--share`, networks of the efforts are fitted to 10,000 x 20 values on some cores, in processes of their own, which
+time the second of two fits. Their matrix products (two operations for each of those that `network_products` counts,
+once forward and twice backward) are compared with those that torch.bmm does on one core in the same process, times the
+cores: the share of the time in which the fit does what it is there for.
 """
 
 import argparse
@@ -33,9 +39,24 @@ import torch
 from torch import nn
 
 import knotwork as kw
+from knotwork.encoders import Embedding
+from knotwork.nn import MLPConfig, RealMLPConfig
+from knotwork.training import TrainingTable, network_products
 
 N_FEATURES = 8
 CONTROL_GROUPS = Path("/sys/fs/cgroup/cpu")
+
+
+SHARES = {
+    "fast": (4, 30, "L4x", RealMLPConfig(widths=(128, 128)), 32),
+    "balanced": (5, 30, "L4x", RealMLPConfig(widths=(160, 160)), 48),
+    "PLE-Q@48+LR8": (5, 48, "LR8", MLPConfig(widths=(256, 256), dropout=0.1), 16),
+    "PBLD@16": (5, 16, "L3x", RealMLPConfig(widths=(160, 160)), 16),
+}
+"""Efforts and encodings with the folds, the size of the encoding, the embedding, the backbone and the epochs.
+
+Those of an effort are what it trains on this table on a CPU.
+"""
 
 
 def make_table(n_rows: int) -> tuple[np.ndarray, np.ndarray]:
@@ -90,6 +111,56 @@ def fit_ensemble(kind: str) -> None:
     }
     models[kind].fit(X[:500], y[:500])
     print(*timed(lambda: models[kind].fit(X, y), 1))
+
+
+def make_wide() -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.default_rng(0)
+    X = random.normal(size=(10_000, 20))
+    return X, np.sin(2 * X[:, :8]).sum(axis=1) + X[:, 0] * X[:, 1] + 0.5 * random.normal(size=10_000)
+
+
+def gigaflops(name: str) -> float:
+    """Return the operations of the matrix products of a fit to 10,000 x 20 values."""
+    X, y = make_wide()
+    table = TrainingTable(X, np.zeros((len(X), 0), dtype=np.int64), y, "regression")
+    folds, size, embedding, backbone, epochs = SHARES[name]
+    return 6e-9 * (folds - 1) * len(X) * epochs * network_products(table, size, Embedding.parse(embedding), backbone)
+
+
+def product_rate() -> float:
+    """Return the billions of operations per second of products like those of a step, on one core, times the cores."""
+    torch.set_num_threads(1)
+    a, b = torch.randn(2, 256, 128), torch.randn(2, 128, 128)
+    seconds = timed(lambda: [torch.bmm(a, b) for _ in range(500)], 9)[0]
+    return len(os.sched_getaffinity(0)) * 500 * 2e-9 * a.numel() * b.shape[2] / seconds
+
+
+def fit_share(name: str) -> None:
+    """Print seconds and cores used of the second of two fits, and the rate of products."""
+    X, y = make_wide()
+    settings = {"random_state": 0, "device": "cpu"}
+    if "@" not in name:
+        model = kw.TabularRegressor(effort=name, members="networks", **settings)
+    else:
+        folds, _, _, backbone, epochs = SHARES[name]
+        usual = {"schedule": "cosine", "learning_rate": 2e-3} if isinstance(backbone, MLPConfig) else {}
+        training = {"batch_size": 256, **usual, **backbone.training("regression"), "max_epochs": epochs}
+        training = kw.TrainingConfig(**{**training, "patience": None})
+        model = kw.TabularRegressor(name, backbone=backbone, n_members=folds, training=training, **settings)
+    model.fit(X[:2000], y[:2000])
+    print(*timed(lambda: model.fit(X, y), 1), product_rate())
+
+
+def measure_shares(repeats: int, n_cores: int, names: list[str]) -> None:
+    allowed = ",".join(map(str, sorted(os.sched_getaffinity(0))[:n_cores]))
+    print("| | cores | seconds | cores used | GFLOP | GFLOP/s of products | share |\n|---|---|---|---|---|---|---|")
+    for name in names:
+        command = ["taskset", "-c", allowed, sys.executable, __file__, "--one-share", name]
+        runs = [run_limited(command, None) for _ in range(repeats)]
+        wall, used, rate = (statistics.median(column) for column in zip(*runs, strict=True))
+        work = gigaflops(name)
+        row = f"{n_cores} | {wall:.2f} | {used:.2f} | {work:.0f} | {rate:.0f} | {work / wall / rate:.2f}"
+        print(f"| {name} | {row} |", flush=True)
 
 
 @contextmanager
@@ -157,14 +228,23 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--loads", action="store_true", help="measure ensembles with fewer or busy cores")
+    parser.add_argument("--share", nargs="*", choices=SHARES, help="compare fits with the speed of matrix products")
+    parser.add_argument("--cores", type=int, default=1, help="cores that these fits may use")
     parser.add_argument("--one", help=argparse.SUPPRESS)
+    parser.add_argument("--one-share", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if arguments.one_share:
+        fit_share(arguments.one_share)
+        return
     if arguments.one:
         fit_ensemble(arguments.one)
         return
-    if arguments.loads:
+    if arguments.loads or arguments.share is not None:
         print(f"{datetime.now(UTC):%Y-%m-%d}, load {os.getloadavg()[0]:.1f}, torch {torch.__version__}\n")
-        measure_loads(arguments.repeats)
+        if arguments.loads:
+            measure_loads(arguments.repeats)
+        else:
+            measure_shares(arguments.repeats, arguments.cores, arguments.share or list(SHARES))
         return
     X, y = make_table(arguments.rows)
     config = replace(kw.TrainingConfig(), max_epochs=arguments.epochs, patience=arguments.epochs)

@@ -170,3 +170,20 @@ def test_bad_arguments():
         optimiser.step(stack[:1], torch.ones(1, 2), active)
     with pytest.raises(ArgumentError, match="parameters must be 4 tensors of 1 members"):
         optimiser.take(torch.tensor([0]), stack)
+
+
+def test_gradients_that_are_written_where_the_optimiser_reads_them_are_not_copied():
+    results = []
+    for in_place in (False, True):
+        stack = make_stack(2)
+        optimiser = AdamW(stack, decays=DECAYS, groups=[0] * 4)
+        grads = make_stack(2, seed=1)
+        if in_place:
+            for target, grad in zip(optimiser.grads, grads, strict=True):
+                target.copy_(grad)
+            grads = optimiser.grads
+        optimiser.step(grads, torch.full((1, 2), 1e-2), torch.ones(2, dtype=torch.bool))
+        results.append(stack)
+    for one, other in zip(*results, strict=True):
+        assert torch.equal(one, other)
+        assert one.is_contiguous()

@@ -212,6 +212,32 @@ def test_ctrl_c_that_is_ignored_stays_ignored(ctrl_c):
     assert threads.side_by_side(work, 2) == [None, False]
 
 
+@pytest.mark.parametrize("n_threads", [1, 2, 4])
+def test_iterators_in_turns_all_come_to_their_ends_in_order(n_threads):
+    done = [[] for _ in range(5)]
+
+    def count(place):
+        for number in range(place + 3):
+            done[place].append(number)
+            yield
+
+    threads.in_turns([count(place) for place in range(5)], n_threads)
+    assert done == [list(range(place + 3)) for place in range(5)]
+
+
+def test_an_error_in_one_turn_ends_the_others():
+    def fail():
+        yield
+        raise ValueError("broken")
+
+    def endless():
+        while True:
+            yield
+
+    with pytest.raises(ValueError, match="broken"):
+        threads.in_turns([endless(), fail(), endless()], 2)
+
+
 def test_results_come_in_the_order_of_the_functions():
     torch.set_num_threads(2)
     inside = threads.side_by_side([lambda _, i=i: (i, torch.get_num_threads()) for i in range(20)], 4)

@@ -135,4 +135,4 @@ def test_what_has_no_splines_is_not_changed():
             train(table, [member], backbone, replace(config, smoothness=value), device="cpu").histories[0].score
             for value in (0.0, 10.0)
         ]
-        np.testing.assert_array_equal(*scores)
+        np.testing.assert_allclose(*scores, rtol=1e-6)  # steps with a penalty have a graph, which rounds differently

@@ -6,13 +6,14 @@ from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from knotwork._checks import argument_error
 from knotwork._kernels import dispatch
 from knotwork._kernels.dispatch import VALUES_PER_CHUNK, as_array, in_ranges
-from knotwork._loops import compiled
+from knotwork._loops import LANES, compiled
 
 
 class AdamWConstants(NamedTuple):
@@ -67,23 +68,23 @@ def _update(master, grad, first, second, shrink, size, root, rule):
 
 
 @compiled()
-def _update_chunk(start, stop, arrays, factors, decay, rule):
-    """Update the elements from start to stop, counted over all members."""
-    master, grad, first, second = arrays
+def _update_chunks(first, stop, chunks, arrays, factors, groups, decays, present, rule):
+    """Update the chunks from first to stop: ranges of the buffers, each of one member's part of one tensor."""
+    master, grad, first_moment, second_moment = arrays
     rates, sizes, roots = factors
-    length = master.shape[1]
-    for member in range(start // length, -(-stop // length)):
-        if sizes[member] == 0.0:
+    for place in range(first, stop):
+        low, high, tensor, member = chunks[place]
+        group = groups[tensor]
+        if not present[tensor] or sizes[group, member] == 0.0:
             continue
-        low, high = max(start - member * length, 0), min(stop - member * length, length)
-        shrink = np.float32(1.0) - rates[member] * decay
+        shrink = np.float32(1.0) - rates[group, member] * decays[tensor]
         _update(
-            master[member, low:high], grad[member, low:high], first[member, low:high], second[member, low:high],
-            shrink, sizes[member], roots[member], rule,
+            master[low:high], grad[low:high], first_moment[low:high], second_moment[low:high],
+            shrink, sizes[group, member], roots[group, member], rule,
         )  # fmt: skip
 
 
-@compiled()
+@compiled(nogil=False)
 def _count_steps(steps, rates, active, logs, sizes, roots):
     """Count the step, and fill the factors of `Factors` besides the rates; all of shape (n_groups, M)."""
     for group in range(steps.shape[0]):
@@ -96,19 +97,26 @@ def _count_steps(steps, rates, active, logs, sizes, roots):
             roots[group, member] = 1.0 / np.sqrt(-np.expm1(count * logs[1]))
 
 
-def _by_member(tensor: Tensor) -> Any:
-    return as_array(tensor).reshape(tensor.shape[0], -1)
+def _joined(tensors: Sequence[Tensor]) -> tuple[Any, list[Tensor]]:
+    """Return copies of float32 tensors as views of one buffer, and the buffer: one pass can then treat all of them."""
+    sizes = [-(-tensor.numel() // LANES) * LANES for tensor in tensors]  # so that each begins a vector
+    buffer = torch.zeros(sum(sizes))
+    pieces = zip(buffer.split(sizes), tensors, strict=True)
+    views = [piece[: tensor.numel()].view(tensor.shape).copy_(tensor.detach()) for piece, tensor in pieces]
+    return buffer.numpy(), views
 
 
-def _update_arrays(arrays: Any, factors: Any, decay: np.float32, constants: Any) -> None:
-    """Take the step of `update_formula` with float32 arrays."""
-    n = arrays[0].size
-
-    def work(first: int, stop: int) -> None:
-        start, end = first * VALUES_PER_CHUNK, min(stop * VALUES_PER_CHUNK, n)
-        _update_chunk(start, end, arrays, factors, decay, constants)
-
-    in_ranges(work, -(-n // VALUES_PER_CHUNK))
+def _chunks(views: Sequence[Tensor]) -> npt.NDArray[np.int64]:
+    """Return the chunks of a buffer: start, stop, tensor and member of each."""
+    chunks: list[tuple[int, ...]] = []
+    for place, view in enumerate(views):
+        length = view[0].numel()
+        for member in range(len(view)):
+            start = int(view.storage_offset()) + member * length
+            stop = start + length
+            lows = range(start, stop, VALUES_PER_CHUNK)
+            chunks += [(low, min(low + VALUES_PER_CHUNK, stop), place, member) for low in lows]
+    return np.array(chunks, dtype=np.int64).reshape(-1, 4)
 
 
 def log_betas(rule: AdamWConstants) -> tuple[float, float]:
@@ -141,6 +149,8 @@ class AdamW:
     ----------
     masters : list of Tensor
         Tensors that take the steps: the parameter itself, or the float32 copy of a bfloat16 parameter.
+    grads : list of Tensor
+        On the compiled path, tensors for the gradients of all parameters: a caller that fills them saves copies.
     steps : Tensor of shape (n_groups, M)
         Steps taken, int64.
 
@@ -152,7 +162,8 @@ class AdamW:
         p <- (1 - a w) p - a / (1 - b1^t) m / (sqrt(v / (1 - b2^t)) + epsilon)
 
     The paths: on a GPU one Triton kernel per tensor and one that counts the steps, without synchronising with the
-    host; one compiled pass in threads for float32 on the CPU; `update_formula` otherwise.
+    host; one compiled pass over all tensors, in threads, for float32 on the CPU, where parameters become views of one
+    buffer (their `data` is replaced); `update_formula` otherwise.
 
     Examples
     --------
@@ -180,12 +191,14 @@ class AdamW:
                 raise argument_error(name, f"have one value for each of the {len(parameters)} parameters", values)
         self._decays, self._groups = [float(decay) for decay in decays], list(groups)
         self._rule = AdamWConstants(*betas, epsilon)
-        self._constants = tuple(np.float32(x) for x in (1.0 - betas[0], betas[1], 1.0 - betas[1], epsilon))
+        self._logs = log_betas(self._rule)
+        rule = tuple(np.float32(x) for x in (1.0 - betas[0], betas[1], 1.0 - betas[1], epsilon))
+        self._constants = rule, np.array(self._groups), np.array(self._decays, dtype=np.float32)
         self.masters = [_master(parameter) for parameter in self._parameters]
         self._first, self._second = ([torch.zeros_like(master) for master in self.masters] for _ in range(2))
         shape, device = (max(groups) + 1, len(self.masters[0])), self.masters[0].device
         self.steps = torch.zeros(shape, dtype=torch.int64, device=device)
-        self._arrays = self._views()
+        self._join()
 
     @torch.no_grad()
     def step(self, grads: Sequence[Tensor | None], rates: Tensor, active: Tensor) -> None:
@@ -197,12 +210,13 @@ class AdamW:
         if len(grads) != len(self._parameters):
             raise argument_error("grads", f"have one entry for each of {len(self._parameters)} parameters", len(grads))
         factors = self._count(rates, active)
-        in_loops = self._arrays is not None and all(grad is None or grad.dtype == torch.float32 for grad in grads)
-        numbers: Any = [as_array(factor) for factor in factors] if in_loops else factors
-        groups = [Factors(*rows) for rows in zip(*numbers, strict=True)]
+        if self._arrays:
+            self._update_joined(grads, factors)
+            return
+        groups = [Factors(*rows) for rows in zip(*factors, strict=True)]
         for i, grad in enumerate(grads):
-            if grad is not None:
-                self._update(i, grad, groups[self._groups[i]], in_loops=in_loops)
+            if grad is not None and grad.numel():
+                self._update(i, grad, groups[self._groups[i]])
 
     def take(self, index: Tensor, parameters: Sequence[Tensor]) -> "AdamW":
         """Return the optimiser of the members of an int64 index, in its order, with copies of all tensors.
@@ -220,8 +234,23 @@ class AdamW:
         ]
         taken._first, taken._second = ([moment[index] for moment in moments] for moments in (self._first, self._second))
         taken.steps = self.steps[:, index]
-        taken._arrays = taken._views()
+        taken._join()
         return taken
+
+    def _join(self) -> None:
+        """Let parameters, gradients and moments be views of one buffer each, if compiled loops update them."""
+        pairs = zip(self.masters, self._parameters, strict=True)
+        self._arrays: tuple[Any, ...] = ()
+        self.grads: list[Tensor] = []
+        if any(t is not each or t.device.type != "cpu" or t.dtype != torch.float32 for t, each in pairs):
+            return
+        values, views = _joined(self.masters)
+        for parameter, view in zip(self._parameters, views, strict=True):
+            parameter.data = view
+        (grads, self.grads), (first, self._first), (second, self._second) = map(
+            _joined, ([torch.zeros_like(view) for view in views], self._first, self._second)
+        )
+        self._arrays, self._chunks = (values, grads, first, second), _chunks(views)
 
     def _count(self, rates: Tensor, active: Tensor) -> Factors:
         """Count the step, and return the factors, each of shape (n_groups, M)."""
@@ -232,44 +261,40 @@ class AdamW:
             from knotwork._kernels import adamw_triton  # noqa: PLC0415 - needs Triton
 
             return Factors(rates, *adamw_triton.count(self.steps, rates, active, self._rule))
-        if self._arrays is not None and None not in self._arrays:
+        if self._arrays:
             sizes, roots = torch.empty_like(rates), torch.empty_like(rates)
             inputs = self.steps.numpy(), as_array(rates), as_array(active)
-            _count_steps(*inputs, log_betas(self._rule), sizes.numpy(), roots.numpy())
+            _count_steps(*inputs, self._logs, sizes.numpy(), roots.numpy())
             return Factors(rates, sizes, roots)
         moves = (rates != 0) & active
         self.steps += moves
         counts = self.steps.clamp(min=1)  # the corrections of a member that never moved are not used
-        corrections = [-torch.expm1(counts * log).float() for log in log_betas(self._rule)]
+        corrections = [-torch.expm1(counts * log).float() for log in self._logs]
         return Factors(rates, torch.where(moves, rates / corrections[0], 0.0), corrections[1].rsqrt())
 
-    def _views(self) -> list[tuple[Any, ...] | None] | None:
-        """Return masters and moments as arrays for the compiled loops, or None if one of them needs another path.
+    def _update_joined(self, grads: Sequence[Tensor | None], factors: Factors) -> None:
+        """Take the step of `update_formula` with all tensors that have a gradient, in one pass."""
+        for view, grad in zip(self.grads, grads, strict=True):
+            if grad is not None and grad is not view:
+                view.copy_(grad)
+        present = np.array([grad is not None for grad in grads])
+        numbers = tuple(as_array(factor) for factor in factors)
 
-        An empty tensor has none.
-        """
-        pairs = zip(self.masters, self._parameters, strict=True)
-        if any(t is not each or t.device.type != "cpu" or t.dtype != torch.float32 for t, each in pairs):
-            return None
-        tensors = zip(self.masters, self._first, self._second, strict=True)
-        return [tuple(_by_member(tensor) for tensor in each) if each[0].numel() else None for each in tensors]
+        def work(first: int, stop: int) -> None:
+            _update_chunks(first, stop, self._chunks, self._arrays, numbers, *self._constants[1:], present, rule)
 
-    def _update(self, i: int, grad: Tensor, factors: Factors, *, in_loops: bool) -> None:
-        master, parameter, decay = self.masters[i], self._parameters[i], self._decays[i]
-        views = self._arrays[i] if in_loops and self._arrays is not None else None
-        if views is not None:
-            values, *moments = views
-            arrays = (values, _by_member(grad), *moments)
-            _update_arrays(arrays, tuple(factors), np.float32(decay), self._constants)
-        elif master.numel():
-            tensors = self._first[i], self._second[i]
-            settings: Any = {"decay": decay, "rule": self._rule}
-            if dispatch.on_triton(master):
-                from knotwork._kernels import adamw_triton  # noqa: PLC0415
+        rule = self._constants[0]
+        in_ranges(work, len(self._chunks))
 
-                adamw_triton.update(parameter, master, grad, tensors, factors, **settings)
-                return
-            update_formula(master, grad, tensors, factors, **settings)
+    def _update(self, i: int, grad: Tensor, factors: Factors) -> None:
+        master, parameter, tensors = self.masters[i], self._parameters[i], (self._first[i], self._second[i])
+        settings: Any = {"decay": self._decays[i], "rule": self._rule}
+        if dispatch.on_triton(master):
+            from knotwork._kernels import adamw_triton  # noqa: PLC0415
+
+            adamw_triton.update(parameter, master, grad, tensors, factors, **settings)
+            return
+        update_formula(master, grad, tensors, factors, **settings)
         if master is not parameter:
             parameter.copy_(master)
 

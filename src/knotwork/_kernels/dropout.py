@@ -199,12 +199,14 @@ def keep(i, key, threshold):
     return _mix32(np.uint32(np.uint32(i) * GOLDEN + key)) >= threshold
 
 
-@compiled()
-def _keys(seeds, steps, stream, keys):
-    for member in range(len(keys)):
-        key = _mix32(np.uint32(np.uint32(seeds[member]) ^ SEED))
-        key = _mix32(np.uint32(key + np.uint32(steps[member]) * STEP))
-        keys[member] = _mix32(np.uint32(key + stream * STREAM))
+@compiled(nogil=False)
+def fill_keys(seeds, steps, first, keys):
+    """Fill the keys of several streams, of shape (n_streams, M), from stream `first` on."""
+    for stream in range(keys.shape[0]):
+        for member in range(keys.shape[1]):
+            key = _mix32(np.uint32(np.uint32(seeds[member]) ^ SEED))
+            key = _mix32(np.uint32(key + np.uint32(steps[member]) * STEP))
+            keys[stream, member] = _mix32(np.uint32(key + np.uint32(first + stream) * STREAM))
 
 
 @compiled()
@@ -285,7 +287,7 @@ def _slope(kind, z):
 
 
 @compiled()
-def _bias_act(kind, first, stop, n_rows, x, bias, keys, threshold, scale, gain, out):
+def bias_act_loop(kind, first, stop, n_rows, x, bias, keys, threshold, scale, gain, out):
     """Fill `out`; a chunk has `n_rows` rows."""
     width = x.shape[2]
     per_member = -(-x.shape[1] // n_rows)
@@ -305,7 +307,7 @@ def _bias_act(kind, first, stop, n_rows, x, bias, keys, threshold, scale, gain, 
 
 
 @compiled()
-def _relu_backward(first, stop, n_rows, grad, y, scale, gain, x_grad, sums):
+def relu_backward_loop(first, stop, n_rows, grad, y, scale, gain, x_grad, sums):
     """Fill `x_grad`, and add the slopes of its rows to the sums of each chunk, which hold zeros."""
     per_member = -(-y.shape[1] // n_rows)
     for chunk in range(first, stop):
@@ -320,7 +322,7 @@ def _relu_backward(first, stop, n_rows, grad, y, scale, gain, x_grad, sums):
 
 
 @compiled()
-def _curve_backward(kind, first, stop, n_rows, grad, x, bias, keys, threshold, scale, gain, x_grad, sums):
+def curve_backward_loop(kind, first, stop, n_rows, grad, x, bias, keys, threshold, scale, gain, x_grad, sums):
     """Fill `x_grad` and the sums for Mish and SELU, whose slopes are computed again from x."""
     width = x.shape[2]
     per_member = -(-x.shape[1] // n_rows)
@@ -340,7 +342,7 @@ def _curve_backward(kind, first, stop, n_rows, grad, x, bias, keys, threshold, s
 def compiled_keys(noise: Noise, stream: int) -> Tensor:
     """Return the bits of `member_keys` as int32, which autograd can save; `as_bits` views them as uint32."""
     keys = torch.empty(len(noise.seeds), dtype=torch.int32)
-    _keys(noise.seeds.numpy(), noise.step.numpy(), np.uint32(stream), as_bits(keys))
+    fill_keys(noise.seeds.numpy(), noise.step.numpy(), stream, as_bits(keys)[None])
     return keys
 
 
@@ -377,10 +379,10 @@ def _bias_act_forward(
     out, n_rows, kind = torch.empty(x.shape, dtype=x.dtype), _rows_per_chunk(x), ACTIVATION_KINDS[activation]
     source, shift, target = as_array(x), as_array(bias), out.numpy()
     drawn = torch.zeros(len(x), dtype=torch.int32) if noise is None else compiled_keys(noise, stream)
-    keys, numbers = as_bits(drawn), _numbers(p, scale)
+    keys, numbers = as_bits(drawn), layer_numbers(p, scale)
 
     def work(first: int, stop: int) -> None:
-        _bias_act(kind, first, stop, n_rows, source, shift, keys, *numbers, target)
+        bias_act_loop(kind, first, stop, n_rows, source, shift, keys, *numbers, target)
 
     in_ranges(work, x.shape[0] * -(-x.shape[1] // n_rows))
     # A positive result of relu means that the sum was positive and kept.
@@ -392,23 +394,23 @@ def _bias_act_backward(grads: Any, kept: Any, needed: Any, *, p: float, activati
     source, *others = kept
     out, n_rows = torch.empty(source.shape, dtype=source.dtype), _rows_per_chunk(source)
     kind = ACTIVATION_KINDS[activation]
-    slopes, values, target, numbers = as_array(grads[0]), as_array(source), out.numpy(), _numbers(p, scale)
+    slopes, values, target, numbers = as_array(grads[0]), as_array(source), out.numpy(), layer_numbers(p, scale)
     per_member = -(-source.shape[1] // n_rows)
     sums = torch.zeros(source.shape[0], per_member, source.shape[2])
     totals = sums.numpy()
 
     def relu(first: int, stop: int) -> None:
-        _relu_backward(first, stop, n_rows, slopes, values, *numbers[1:], target, totals)
+        relu_backward_loop(first, stop, n_rows, slopes, values, *numbers[1:], target, totals)
 
     def curve(first: int, stop: int) -> None:
         shift, keys = as_array(others[0]), as_bits(others[1])
-        _curve_backward(kind, first, stop, n_rows, slopes, values, shift, keys, *numbers, target, totals)
+        curve_backward_loop(kind, first, stop, n_rows, slopes, values, shift, keys, *numbers, target, totals)
 
     in_ranges(curve if others else relu, source.shape[0] * per_member)
     return out, sums[:, 0] if per_member == 1 else sums.sum(dim=1)
 
 
-def _numbers(p: float, scale: float) -> tuple[np.uint32, np.float32, np.float32]:
+def layer_numbers(p: float, scale: float) -> tuple[np.uint32, np.float32, np.float32]:
     """Return the threshold of the bits, the scale of x, and the factor of elements that are kept."""
     return np.uint32(keep_threshold(p)), np.float32(scale), np.float32(1.0 / (1.0 - p))
 

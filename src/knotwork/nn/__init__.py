@@ -17,7 +17,7 @@ from knotwork.nn._backbones import (
 )
 from knotwork.nn._encoded_linear import EncodedLinear
 from knotwork.nn._encoding import PeriodicEncoding, PiecewiseLinearEncoding, SplineEncoding
-from knotwork.nn._flat import MLP, RealMLP, ResNet, TabM, mean_prediction
+from knotwork.nn._flat import MLP, FlatNetwork, RealMLP, ResNet, TabM, mean_prediction
 from knotwork.nn._ft_transformer import FTTransformer
 from knotwork.nn._graph import DOUBLE, FLOAT, Array, OnnxGraph, as_numpy
 from knotwork.nn._interactions import InteractionConfig, PairEmbedding, TensorSplineEncoding, spread_values

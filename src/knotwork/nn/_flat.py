@@ -15,6 +15,7 @@ from knotwork._checks import check_choice, check_int
 from knotwork._kernels.batch_norm import batch_norm, batch_norm_eval
 from knotwork._kernels.dropout import ACTIVATIONS, Noise, bias_act_dropout
 from knotwork._kernels.fixed_order import add_bias
+from knotwork._kernels.perceptron import Layers
 from knotwork.nn._graph import EPSILON, OnnxGraph, as_numpy
 from knotwork.nn._linear import (
     Draw,
@@ -65,6 +66,10 @@ class FlatNetwork(nn.Module, ABC):
         """Map inputs of shape (n_members, batch, d_in) to the input of `rest`: the first layer, without its bias."""
         product: Tensor = self.first.product(rows)
         return product
+
+    def dense_layers(self) -> Layers | None:
+        """Return the layers as `PerceptronPass` trains them on a CPU, if the network has no others."""
+        return None
 
     @abstractmethod
     def rest(self, hidden: Tensor, *, counts: Tensor | None = None, noise: Noise | None = None) -> Tensor:
@@ -126,6 +131,12 @@ class MLP(FlatNetwork):
         super().__init__(d_in, d_out, dropout, n_members)
         self._add_layers(Linear, [d_in, *widths, d_out], blocks)
         initialise(self, member_seeds(n_members or 1))
+
+    def dense_layers(self) -> Layers:
+        """Return the layers as `PerceptronPass` trains them on a CPU."""
+        layers: list[Any] = [self.first, *self.layers]
+        weights, biases = [layer.weight for layer in layers], [layer.bias for layer in layers]
+        return Layers(weights, biases, [1.0] * len(layers), "relu", self.dropout)
 
     def rest(self, hidden: Tensor, *, counts: Tensor | None = None, noise: Noise | None = None) -> Tensor:
         """Map the result of `enter` to outputs."""
@@ -253,6 +264,14 @@ class RealMLP(FlatNetwork):
         """Map inputs to the input of `rest`: the first layer of their multiples, without its bias."""
         factors = self.factors * self.first.fan_in.clamp(min=1.0).rsqrt()[:, None]
         return super().enter(rows * factors.to(rows.dtype)[:, None])
+
+    def dense_layers(self) -> Layers:
+        """Return the layers as `PerceptronPass` trains them on a CPU."""
+        layers: list[Any] = [self.first, *self.layers]
+        weights, biases = [layer.weight for layer in layers], [layer.bias for layer in layers]
+        scales = [1.0, *(1.0 / math.sqrt(weight.shape[1]) for weight in weights[1:])]
+        units = self.first.fan_in.clamp(min=1.0).rsqrt()
+        return Layers(weights, biases, scales, self.activation, self.dropout, self.factors, units)
 
     def plain_layers(self, member: int) -> list[tuple[Tensor, Tensor]]:
         """Return weight and bias of each layer of a member with all factors in the weights, ``x W + b``."""

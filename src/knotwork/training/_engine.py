@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
 from threading import Event
 from typing import Any, final
 
@@ -22,7 +21,7 @@ from knotwork.encoders import Embedding
 from knotwork.nn import WAVE_KINDS, Backbone, kind_of
 from knotwork.training._chunks import ChunkLoader, as_streamed
 from knotwork.training._config import TrainingConfig
-from knotwork.training._execution import StepThreads, cpu_threads, side_by_side
+from knotwork.training._execution import StepThreads, cpu_threads, in_turns
 from knotwork.training._members import DeviceTable, Member, TrainingTable, complete, score_units
 from knotwork.training._network import Network, build_network, running_statistics
 from knotwork.training._results import EpochLog, EpochReport, NetworkPiece, Reporter, Reporters, Trained, knot_paths
@@ -37,6 +36,9 @@ MOST_SIDE_BY_SIDE, POLL_SECONDS = 8, 5e-5
 
 SIDE_BY_SIDE_SHARE = 0.3
 """Share of the free memory that stacks side by side may fill."""
+
+STEPS_PER_TURN = 4
+"""Steps of a part before the next part has its turn."""
 
 SLACK = 1.2
 """A stack of those in order begins if, as fast as those before it, it takes at most this many times the time left: a
@@ -359,8 +361,11 @@ class _RunningStack:
                 self.chunks.load()
             for part in self.parts:
                 part.set_pace(self.pace.epochs, self.pace.speed)
-            steps = self.threads if len(self.parts) == 1 else StepThreads(1)
-            self.reports = side_by_side([partial(_train_part, part, steps) for part in self.parts], self.run.n_threads)
+            if len(self.parts) == 1:
+                _train_part(self.parts[0], self.threads)
+            else:
+                in_turns([_train_in_turns(part) for part in self.parts], self.run.n_threads)
+            self.reports = [part.report_of_members() for part in self.parts]
             if self.done is not None:
                 self.done.record()
 
@@ -452,13 +457,21 @@ class _RunningStack:
         return Trained([piece], histories, run.data.units, run.table.goal, interrupted=False, knot_paths=paths)
 
 
-def _train_part(stack: TrainingStack, threads: StepThreads, stop: Event) -> Tensor:
-    """Train an epoch of one part, and return the report for `EpochLog.add`; nothing waits for the device."""
+def _train_part(stack: TrainingStack, threads: StepThreads) -> None:
+    """Train an epoch of a stack by itself; nothing waits for the device."""
     stack.begin()
-    if threads.run(stack.step, stack.n_steps, stop):
+    if threads.run(stack.step, stack.n_steps, Event()):
         stack.finish()
-    ids, best_epoch = stack.members.ids, stack.schedule.best_epoch
-    return torch.cat([stack.report, ids[None].double(), best_epoch[None].double()])
+
+
+def _train_in_turns(stack: TrainingStack) -> Iterator[None]:
+    """Train an epoch of one of several parts, some steps in each turn."""
+    stack.begin()
+    for number in range(stack.n_steps):
+        stack.step()
+        if number % STEPS_PER_TURN == STEPS_PER_TURN - 1:
+            yield
+    stack.finish()
 
 
 def training_costs(table: TrainingTable, members: Sequence[Member]) -> npt.NDArray[np.float64]:

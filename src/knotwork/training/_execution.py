@@ -16,7 +16,7 @@ import os
 import signal
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -134,6 +134,28 @@ def product_rate() -> float:
     with cpu_threads(torch.device("cpu")) as n_cores:
         counts = side_by_side([count] * n_cores, n_cores)
     return sum(counts) * RATE_SIZE**3 / RATE_SECONDS
+
+
+def in_turns(works: Sequence[Iterator[None]], n_threads: int) -> None:
+    """Run iterators to their ends in threads, within `cpu_threads`: each goes on with the one that has waited longest.
+
+    So all threads are busy almost to the end, whatever the number of iterators; a single thread runs one after the
+    other. Exceptions and Ctrl-C are as in `side_by_side`.
+    """
+    waiting = deque(works)
+    put_back = waiting.append if n_threads > 1 else waiting.appendleft
+
+    def run(stop: threading.Event) -> None:
+        while not stop.is_set():
+            try:
+                work = waiting.popleft()
+            except IndexError:  # each of the others is in a thread
+                return
+            for _ in work:
+                put_back(work)
+                break
+
+    side_by_side([run] * min(n_threads, len(works)), n_threads)
 
 
 def run_in_threads(calls: Sequence[Callable[[], Result]], stop: threading.Event, *settings: Any) -> list[Result]:

@@ -147,9 +147,7 @@ class Network(nn.Module):
     @torch.no_grad()
     def start_from(self, numbers: Tensor, codes: Tensor, seeds: Tensor) -> None:
         """Set the initial parameters of a backbone with `Backbone.starts_from_rows` by rows, given as in `forward`."""
-        encoded, _ = self._encoded(numbers, self.backbone.first.weight.dtype)
-        draw = make_draw(seeds, Stream.ROWS)
-        self.backbone.start_from(self._with_categories(encoded, codes), draw)
+        self.backbone.start_from(self.inputs(numbers, codes)[0], make_draw(seeds, Stream.ROWS))
 
     def forward(
         self, numbers: Tensor, codes: Tensor, *, counts: Tensor | None = None, noise: Noise | None = None
@@ -181,16 +179,20 @@ class Network(nn.Module):
     def _forward(
         self, numbers: Tensor, codes: Tensor, counts: Tensor | None, noise: Noise | None
     ) -> tuple[Tensor, Tensor]:
-        head = self.backbone.head if self.has_tokens else self.backbone.first
-        encoded, penalty = self._encoded(numbers, head.weight.dtype)
         if self.has_tokens:
+            encoded, penalty = self._encoded(numbers, self.backbone.head.weight.dtype)
             outputs = self.backbone.forward_stack(encoded, codes if self.cardinalities else None, noise=noise)
         else:
-            hidden = self.backbone.enter(self._with_categories(encoded, codes))
-            outputs = self.backbone.rest(hidden, counts=counts, noise=noise)
+            rows, penalty = self.inputs(numbers, codes)
+            outputs = self.backbone.rest(self.backbone.enter(rows), counts=counts, noise=noise)
         if outputs.dim() > 3 and not self.training:
             outputs = mean_prediction(outputs, 1, logits=self.task == "classification")
         return outputs if outputs.dtype == torch.float64 else outputs.float(), penalty
+
+    def inputs(self, numbers: Tensor, codes: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the inputs of a backbone with a flat input, of shape (n_members, batch, d_in), and penalties."""
+        encoded, penalty = self._encoded(numbers, self.backbone.first.weight.dtype)
+        return self._with_categories(encoded, codes), penalty
 
     def _encoded(self, numbers: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """Return the inputs from numerical features and penalties.
@@ -227,21 +229,23 @@ class Network(nn.Module):
 
     def _with_categories(self, encoded: Tensor, codes: Tensor) -> Tensor:
         flat = encoded.flatten(2)
-        if not self.cardinalities:
-            return flat
-        parts = [flat]
+        return torch.cat([flat, *self.of_categories(codes, flat.dtype)], dim=-1) if self.cardinalities else flat
+
+    def of_categories(self, codes: Tensor, dtype: torch.dtype) -> list[Tensor]:
+        """Return the inputs from categories, each of shape (n_members, batch, columns)."""
+        parts = []
         if self.categories == "code":
-            parts.append(codes.to(flat.dtype) - 1)
+            parts.append(codes.to(dtype) - 1)
         if self.one_hot_places.shape[1]:
             features, ones, minus_ones = self.one_hot_places
             chosen = codes.index_select(-1, features)
-            parts.append((chosen == ones).to(flat.dtype) - (chosen == minus_ones).to(flat.dtype))
+            parts.append((chosen == ones).to(dtype) - (chosen == minus_ones).to(dtype))
         if self.embeddings is not None:
             if len(self.embedded_places) < len(self.cardinalities):
                 codes = codes.index_select(-1, self.embedded_places)
             vectors = look_up(self.embeddings.values, codes + self.category_starts)
-            parts.append(vectors.flatten(-2).to(flat.dtype))
-        return torch.cat(parts, dim=-1)
+            parts.append(vectors.flatten(-2).to(dtype))
+        return parts
 
 
 def build_network(

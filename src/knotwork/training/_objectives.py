@@ -20,6 +20,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from knotwork._checks import argument_error, check_choice, check_number, listed, type_error
+from knotwork._kernels.losses import log_loss, squared_loss
 from knotwork.errors import ColumnError
 from knotwork.nn import OnnxGraph
 from knotwork.training._metrics import METRICS, Metric, row_metric
@@ -63,6 +64,8 @@ class Objective(ABC):
         Outputs of a network for each target; of classes their number counts instead.
     has_levels : bool
         Whether `predict` returns several numbers for a target, on a last axis.
+    loop : callable or None
+        The compiled `losses` with their gradient, if there are any.
     labels : tuple of str
         Names of the numbers that `predict` returns for a target; a single one needs no name.
     """
@@ -80,6 +83,7 @@ class Objective(ABC):
     n_outputs: ClassVar[int] = 1
     has_levels: ClassVar[bool] = False
     labels: ClassVar[tuple[str, ...]] = ("",)
+    loop: ClassVar[Any] = None
 
     @property
     def trained_as(self) -> str:
@@ -175,6 +179,7 @@ class Squared(Objective):
 
     name: ClassVar[str] = "squared"
     metric_name: ClassVar[str] = "rmse"
+    loop: ClassVar[Any] = squared_loss
 
     def row_scores(self, predictions: Tensor, target: Tensor) -> Tensor:
         """Return squared errors."""
@@ -310,11 +315,9 @@ class Quantile(Objective):
 
     def row_scores(self, predictions: Tensor, target: Tensor) -> Tensor:
         """Return the mean pinball loss over the levels."""
-        total = torch.zeros_like(target)
-        for place, level in enumerate(self.levels):
-            error = target - predictions[..., place]
-            total = total + torch.maximum(level * error, (level - 1.0) * error)
-        return total / self.n_outputs
+        pairs = [(level, target - predictions[..., place]) for place, level in enumerate(self.levels)]
+        losses = [torch.maximum(level * error, (level - 1.0) * error) for level, error in pairs]
+        return sum(losses[1:], losses[0]) / self.n_outputs
 
     def result(self, predictions: Array) -> Array:
         """Return the quantiles in increasing order, or the only one."""
@@ -404,8 +407,7 @@ class Deviance(Objective):
 
     def centre_and_spread(self, predictions: Array) -> tuple[Array, Array]:
         """Return means, and the standard deviations of the distribution, up to a factor."""
-        mean = predictions[..., 0]
-        return mean, mean ** (0.5 * self.power)
+        return predictions[..., 0], predictions[..., 0] ** (0.5 * self.power)
 
 
 @final
@@ -541,6 +543,7 @@ class LogLoss(ClassObjective):
 
     name: ClassVar[str] = "log_loss"
     metric_name: ClassVar[str] = "log_loss"
+    loop: ClassVar[Any] = log_loss
     class_weight: Any = None
     calibrate: str | None = None
 

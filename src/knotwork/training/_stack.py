@@ -21,6 +21,7 @@ from knotwork._kernels.fixed_order import fixed_order, row_sums
 from knotwork.nn import Backbone, bands_of, penalty_gradient
 from knotwork.training._config import TrainingConfig
 from knotwork.training._execution import Replayed
+from knotwork.training._flat_step import FlatStep, find_flat_step
 from knotwork.training._members import (
     DeviceTable,
     Member,
@@ -158,13 +159,12 @@ class StackJob:
             losses = (losses / units.loss.view(-1, *[1] * (losses.dim() - 1))).float()
         return losses.mean(dim=1) if several else losses
 
-    def scores(self, network: Network, rows: Tensor, counts: Tensor, units: Units, *, lengths: Sequence[int]) -> Tensor:
-        """Return each member's score on its rows of shape (n_members, n), where smaller is better.
+    def scores(self, outputs: Tensor, rows: Tensor, counts: Tensor, units: Units, *, lengths: Sequence[int]) -> Tensor:
+        """Return each member's score for outputs on its rows of shape (n_members, n), where smaller is better.
 
         `counts` are the rows that are not padding, `lengths` their numbers on the host. Weighted scores of reproducible
         members are computed one by one; sums of weights of one are exact in any order.
         """
-        outputs = predict_stack(network, self.data.numbers, self.data.codes, rows)
         target = self.data.target[rows]
         weights = _valid(counts, target.shape[1]).double()
         if self.data.weights is not None:
@@ -403,7 +403,8 @@ class TrainingStack:
         if resumed is not None and tensors.valid_rows.shape[1]:
             with torch.no_grad():
                 valid = tensors.valid_rows, tensors.n_valid, units
-                scores = job.scores(network, *valid, lengths=[max(len(member.valid), 1) for member in members])
+                outputs = predict_stack(network, job.data.numbers, job.data.codes, tensors.valid_rows)
+                scores = job.scores(outputs, *valid, lengths=[max(len(member.valid), 1) for member in members])
                 schedule.start_from(torch.where(tensors.n_valid > 0, scores, math.inf))
         places = rate_groups(network, backbone, config.knot_rate)[1]
         decays = weight_decays(network, backbone, config.weight_decay)
@@ -477,8 +478,16 @@ class TrainingStack:
         self.number.zero_()
         self.loss_sum.zero_()
 
+    @cached_property
+    def flat_step(self) -> FlatStep | None:
+        """Faster steps, where the stack has them; made when the first one is taken, because they have buffers."""
+        return find_flat_step(self)
+
     def _step(self) -> None:
         """Train every member on its next rows; members without rows left do not change."""
+        if self.flat_step is not None:
+            self.flat_step()
+            return
         job, data, members = self.job, self.job.data, self.members
         batch, offsets = len(self.offsets), self.offsets
         places = (self.place + offsets).clamp(max=self.order.shape[1] - 1)
@@ -567,14 +576,24 @@ class TrainingStack:
         no_rows = -(self.schedule.epoch + 1).double()
         if not members.valid_rows.shape[1]:
             return no_rows
-        valid = members.valid_rows, members.n_valid, self.units
-        scores = self.job.scores(self.network, *valid, lengths=self.valid_counts)
+        valid, data = (members.valid_rows, members.n_valid, self.units), self.job.data
+        if self.flat_step is not None:
+            outputs = self.flat_step.predict(members.valid_rows)
+        else:
+            outputs = predict_stack(self.network, data.numbers, data.codes, members.valid_rows)
+        scores = self.job.scores(outputs, *valid, lengths=self.valid_counts)
         return torch.where(members.n_valid > 0, scores, no_rows)
+
+    def report_of_members(self) -> Tensor:
+        """Return the report of the last epoch for `EpochLog.add`; nothing waits for the device."""
+        ids, best_epoch = self.members.ids, self.schedule.best_epoch
+        return torch.cat([self.report, ids[None].double(), best_epoch[None].double()])
 
     def release(self) -> None:
         """Free the captured graphs; no epoch is trained afterwards."""
         for work in (self.begin, self.step, self.finish):
             work.release()
+        vars(self).pop("flat_step", None)
 
     @property
     def weights(self) -> list[Tensor]:
