@@ -18,8 +18,9 @@ Every result is a line in the file of its model, in `quality_cpu` or `quality`, 
 of the prediction of the test rows; predictions are kept in `build/quality-predictions`, from which the mean of two bags
 is made. A fit that fails or takes longer than ``--limit`` is a line, too, and is tried again with ``--again``. A model
 whose library is not installed is skipped, and the run says so. A second run fits only missing results: a result counts
-as missing if there is no line of the same kind of device, or, with ``--alone``, none that was measured alone. With
-``--alone`` each model is first fitted on a few rows, so that seconds do not contain compilation.
+as missing if there is no line of the same kind of device, or, with ``--alone``, none that was measured alone; if other
+programs used more than a tenth of two cores meanwhile, it was not. With ``--alone`` each model is first fitted on a few
+rows, so that seconds do not contain compilation.
 """
 
 import argparse
@@ -65,6 +66,8 @@ MODELS_ON_CPU = tuple(model for model in MODELS if model not in ("tabm", "realml
 PREDICTIONS = Path(__file__).parents[1] / "build" / "quality-predictions"
 PIECE, PAUSE = 45, 3
 """Seconds after which a run gives its lock to others, and for how long."""
+MOST_OF_OTHERS = 0.2
+"""Seconds of processors that others may use per second of a fit that counts as alone."""
 SLOW = 15
 """Bags of CatBoost are left out where one model takes more seconds."""
 
@@ -142,11 +145,23 @@ def described(job: Job) -> dict[str, Any]:
     return {"table": job.table, "model": job.model, "fold": job.fold, "device": machine(job), "alone": job.alone}
 
 
+def processor_seconds() -> tuple[float, float]:
+    """Return the seconds that all processes have computed since the start of the machine, and those of this one."""
+    path = Path("/proc/stat")
+    if not path.exists():
+        return 0.0, 0.0
+    user, nice, system = map(int, path.read_text(encoding="ascii").split(maxsplit=4)[1:4])
+    own = os.times()
+    return (user + nice + system) / os.sysconf("SC_CLK_TCK"), sum(own[:4])
+
+
 def measure(job: Job, fold: Fold) -> dict[str, Any]:
     """Fit and predict, keep the predictions, and return the line of the result."""
-    began = time.perf_counter()
+    began, (all_before, own_before) = time.perf_counter(), processor_seconds()
     fitted = fit(job, fold)
-    trained = time.perf_counter()
+    trained, (all_after, own_after) = time.perf_counter(), processor_seconds()
+    others = max(0.0, (all_after - all_before) - (own_after - own_before))
+    is_disturbed = others > max(MOST_OF_OTHERS * (trained - began), 0.2)
     frame, target = fold.rows("test")
     predicted = fitted.predict(frame)
     ended = time.perf_counter()
@@ -156,11 +171,13 @@ def measure(job: Job, fold: Fold) -> dict[str, Any]:
     of_package = kw.__version__ if job.model in OURS else PEERS[job.model].version
     return {
         **described(job),
+        "alone": job.alone and not is_disturbed,
         "task": fold.data.task,
         "rows": len(fold.split.train) + len(fold.split.valid),
         **measures(fold.data.task, target, predicted),
         "seconds": round(trained - began, 3),
         "predict_seconds": round(ended - trained, 4),
+        "others": round(others, 2),
         "n_models": fitted.n_models,
         "versions": {"torch": version("torch"), package: of_package},
         **fitted.measured,
