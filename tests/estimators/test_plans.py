@@ -305,4 +305,4 @@ def test_very_wide_tables_with_little_time_have_no_encoding(effort):
     assert {encoding.method for encoding in recipe.encodings} == {"Robust"}
     assert work(plan(effort, wide, time_limit=4.0), wide) <= 4.0
     narrow = plan(effort, make_table(n_rows=1000, n_columns=200), time_limit=1e-3)
-    assert {each.encodings[0].method for each in narrow.recipes} == {"PBLD"}
+    assert {each.encodings[0].method for each in narrow.recipes} == {"PLE-Q+L4x"}

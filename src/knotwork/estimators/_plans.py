@@ -175,11 +175,12 @@ ON_GPU = {
         Kind("PLE-Q@30+LR16", ResNetConfig(n_blocks=2, hidden=384, dropout=0.15), 60, COSINE),
     ),
 }
+QUICK = Kind(RAMPS, RealMLPConfig(widths=(96, 96)), 96, FOUR_CYCLES)
 NARROW = Kind(LEARNED_WAVES, RealMLPConfig(widths=(96, 96)), 128, FOUR_CYCLES)
 SMOOTH = Kind(SPLINES, RealMLPConfig(widths=(160, 160)), 96, FOUR_CYCLES)
 STEPPED = Kind(STEPS, RealMLPConfig(widths=(128, 128)), 96, FOUR_CYCLES)
 ON_CPU = {
-    "fast": (NARROW,),
+    "fast": (QUICK,),
     "balanced": (NARROW, SMOOTH, STEPPED),
     "best": (
         NARROW,
@@ -255,6 +256,8 @@ class DeviceEfforts:
         Seconds that training may take: at least, and for each row.
     products : float
         Products of weights per second, forward and backward, that networks reach.
+    row_seconds : float
+        Seconds for each row of a network and epoch besides the products.
     step_seconds : float
         The shortest time of a step.
     """
@@ -263,6 +266,7 @@ class DeviceEfforts:
     folds: dict[str, int]
     seconds: dict[str, tuple[float, float]]
     products: float
+    row_seconds: float
     step_seconds: float
 
 
@@ -271,7 +275,8 @@ DEVICE_EFFORTS = {
         kinds=ON_CPU,
         folds={"fast": 4, "balanced": 5, "best": 8},
         seconds={"fast": (3.0, 0.5e-3), "balanced": (16.7, 2.2e-3), "best": (200.0, 30e-3)},
-        products=6e9,
+        products=2.4e10,
+        row_seconds=1.2e-6,
         step_seconds=0.0,
     ),
     "cuda": DeviceEfforts(
@@ -279,6 +284,7 @@ DEVICE_EFFORTS = {
         folds={"fast": 5, "balanced": 8, "best": 8},
         seconds={"fast": (1.0, 1e-4), "balanced": (10.0, 5e-4), "best": (60.0, 3e-3)},
         products=1e13,
+        row_seconds=0.0,
         step_seconds=1.5e-4,
     ),
 }
@@ -474,15 +480,16 @@ def _batch_size(n_rows: int) -> int:
 def _seconds(recipes: Sequence[Recipe], table: TrainingTable, n_folds: int, efforts: DeviceEfforts) -> float:
     """Return an estimate of how long training takes, on a GPU with all kinds side by side."""
     n_rows = table.n_rows * max(n_folds - 1, 1) / n_folds
-    products = steps = 0.0
+    seconds = steps = 0.0
     for recipe in recipes:
         if isinstance(recipe.backbone, BoostedTrees):
             continue
         rows = recipe.config.max_epochs * n_rows
         size, embedding = (recipe.encodings[0].size, recipe.encodings[0].embedding) if recipe.encodings else (1, None)
-        products += rows * n_folds * network_products(table, size, embedding, recipe.backbone)
+        products = network_products(table, size, embedding, recipe.backbone)
+        seconds += rows * n_folds * (products / efforts.products + efforts.row_seconds)
         steps = max(steps, rows / recipe.config.batch_size_for(table.n_rows))
-    return max(products / efforts.products, steps * efforts.step_seconds)
+    return max(seconds, steps * efforts.step_seconds)
 
 
 def plan_members(prepared: PreparedTable, plan: FitPlan, seeds: npt.NDArray[np.int64]) -> list[Member]:
