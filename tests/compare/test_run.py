@@ -128,7 +128,7 @@ def test_the_gain_of_the_ensemble_is_reported(whole):
     single, score = result.ranking.encoding.scored.pooled["rmse"], result.model.validation_score_
     change = f"{abs(100 * (score / single - 1)):.1f} % {'less' if score < single else 'more'}"
     expected = (
-        f"an ensemble of {len(result.model.weights_)} networks: RMSE {significant(score)} out of fold, {change} than "
+        f"an ensemble of {len(result.model.weights_)} models: RMSE {significant(score)} out of fold, {change} than "
         f"the {significant(single)} of a single network with {result.ranking.encoding.candidate}. Both scores are over "
         "the same 240 rows"
     )
@@ -157,7 +157,7 @@ def test_ctrl_c_in_the_training_of_the_model_saves_the_best_so_far(tmp_path, fig
     result = compare_table(path, "rent", out=tmp_path / "out", **settings)
     assert not result.interrupted
     assert "stopped early by the time limit or by Ctrl-C" in sentences[-1]
-    assert "an ensemble of 5 networks" in result.gain
+    assert "an ensemble of 5 models" in result.gain
     assert len(kw.load(result.model_path, device="cpu").weights_) == 5
 
 

@@ -94,7 +94,7 @@ def test_baselines_that_lose_are_named_with_their_scores():
 
 
 def test_the_ensemble_is_recommended_unless_a_row_is_better_by_more_than_one_percent():
-    ensemble = other("ensemble (balanced, 15 networks)", 0.9 * FOLDS, "ensemble", seconds=20.0)
+    ensemble = other("ensemble (balanced, 15 models)", 0.9 * FOLDS, "ensemble", seconds=20.0)
     ranking = rank(scored("PLE", FOLDS), ensemble, other(BOOSTING, 0.895 * FOLDS, "boosting"))
     assert ranking.chosen is ranking.saved
     assert ranking.chosen.kind == "ensemble"
@@ -145,7 +145,7 @@ def test_intervals_and_verdict_belong_to_one_procedure():
 )  # fmt: skip
 def test_the_gain_of_an_ensemble(score, expected):
     text = explain_gain(rank(scored("PLE", np.ones(5))), score, n_networks=15, n_compared=100)
-    assert text.startswith("The saved model is an ensemble of 15 networks: ")
+    assert text.startswith("The saved model is an ensemble of 15 models: ")
     assert expected in text
     assert ("--effort single" in text) == (score > 1)
 

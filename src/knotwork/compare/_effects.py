@@ -224,7 +224,9 @@ class _Features:
             counts, edges = _histogram(values[present], effect.entries[:, 0])
             knots = _placed(values[present], self.target[present], self.source.task, self.size)
             number = self.columns.numerical_names[self.columns.spans[place].places.start]
-            of_networks = [network[number] for network in self.knots if len(network[number])]  # waves have none
+            of_networks = [
+                knots_of[number] for knots_of in self.knots if len(knots_of.get(number, ()))
+            ]  # not waves, trees
             if of_networks:
                 knots[MODEL_KNOTS] = of_networks[0]
         else:

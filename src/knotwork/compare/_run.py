@@ -430,8 +430,8 @@ class ComparisonRun:
         n_networks, ranking = len(fit.weights), self.ranking
         if predictions is None:
             reason = "there are too few rows, or training was stopped before every row was predicted out of fold"
-            return ranking, f"The saved model is an ensemble of {n_networks} networks. Its gain is not known: {reason}."
-        name = f"ensemble ({self.options.effort}, {n_networks} networks)"
+            return ranking, f"The saved model is an ensemble of {n_networks} models. Its gain is not known: {reason}."
+        name = f"ensemble ({self.options.effort}, {n_networks} models)"
         tensors = (tensor for piece in fit.trained.networks for tensor in piece.network.parameters())
         n_parameters = sum(tensor.numel() for tensor in tensors)
         row = rounds.score_ensemble(predictions, name, seconds=seconds, n_parameters=n_parameters)
@@ -497,7 +497,7 @@ class ComparisonRun:
 
 
 def _contents(model: Any) -> str:
-    """Return the networks of a model in words: those of an ensemble by kind, with their weights."""
+    """Return the members of a model in words: those of an ensemble by kind, with their weights."""
     if not model.candidates_:
         [history], [encodings] = model.trained_.histories, model.encoding_
         encoding, epoch = next(iter(encodings.values())), history.best_epoch
@@ -507,7 +507,7 @@ def _contents(model: Any) -> str:
         for each in model.candidates_
         if each["weight"] > 0
     ]
-    return f"an ensemble of {len(model.weights_)} networks ({'; '.join(names)})"
+    return f"an ensemble of {len(model.weights_)} models ({'; '.join(names)})"
 
 
 def _encoded(candidate: dict[str, Any]) -> str:

@@ -235,7 +235,7 @@ def _beside_naive(ranking: Ranking, task: str) -> list[str]:
     ]
 
 
-def explain_gain(ranking: Ranking, score: float, *, n_networks: int, n_compared: int) -> str:
+def explain_gain(ranking: Ranking, score: float, *, n_models: int, n_compared: int) -> str:
     """Return sentences on what an ensemble gains over a single network with the recommended encoding.
 
     `score` is that of the ensemble for the `n_compared` rows of the comparison, by the metric of the ranking.
@@ -244,9 +244,9 @@ def explain_gain(ranking: Ranking, score: float, *, n_networks: int, n_compared:
     change = 100 * (score / single - 1) if single > 0 else 0.0
     amount = f"{abs(change):.1f} % {'less' if change <= 0 else 'more'} than"
     return (
-        f"The saved model is an ensemble of {n_networks} networks: {name} {significant(score)} out of fold, {amount} "
+        f"The saved model is an ensemble of {n_models} models: {name} {significant(score)} out of fold, {amount} "
         f"the {significant(single)} of a single network with {ranking.encoding.candidate}. Both scores are over the "
         f"same {n_compared:,} rows, each predicted by networks that were not trained on it. The score of the ensemble "
-        "is a little too good: the same rows decided when its training stopped, and the weights of its networks."
+        "is a little too good: the same rows decided when its training stopped, and the weights of its members."
         f"{' To save the single network instead, use --effort single.' if change > 0 else ''}"
     )
