@@ -144,7 +144,7 @@ def test_intervals_and_verdict_belong_to_one_procedure():
     ],
 )  # fmt: skip
 def test_the_gain_of_an_ensemble(score, expected):
-    text = explain_gain(rank(scored("PLE", np.ones(5))), score, n_networks=15, n_compared=100)
+    text = explain_gain(rank(scored("PLE", np.ones(5))), score, n_models=15, n_compared=100)
     assert text.startswith("The saved model is an ensemble of 15 models: ")
     assert expected in text
     assert ("--effort single" in text) == (score > 1)

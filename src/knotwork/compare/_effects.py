@@ -224,11 +224,11 @@ class _Features:
             counts, edges = _histogram(values[present], effect.entries[:, 0])
             knots = _placed(values[present], self.target[present], self.source.task, self.size)
             number = self.columns.numerical_names[self.columns.spans[place].places.start]
-            of_networks = [
-                knots_of[number] for knots_of in self.knots if len(knots_of.get(number, ()))
-            ]  # not waves, trees
-            if of_networks:
-                knots[MODEL_KNOTS] = of_networks[0]
+            of_members = [
+                placed[number] for placed in self.knots if len(placed.get(number, ()))
+            ]  # not waves, nor trees
+            if of_members:
+                knots[MODEL_KNOTS] = of_members[0]
         else:
             present = values > 0
             counts = np.bincount(values, minlength=int(effect.entries.max()) + 1)[effect.entries[:, 0]]

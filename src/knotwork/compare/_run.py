@@ -438,7 +438,7 @@ class ComparisonRun:
         if row.is_finite:
             ranking = rounds.rank([row])
         score = row.pooled[ranking.metric]
-        return ranking, explain_gain(ranking, score, n_networks=n_networks, n_compared=len(predictions))
+        return ranking, explain_gain(ranking, score, n_models=n_networks, n_compared=len(predictions))
 
     def _save(self, model: Any) -> Path | None:
         """Save the model and return its file, or None if the model cannot be saved."""
