@@ -169,7 +169,7 @@ def test_the_gain_is_over_the_rows_of_the_comparison(tmp_path, figureless, monke
     )
     result = compare_table(tmp_path / "flats.csv", "rent", out=tmp_path / "out", options=STD, device="cpu")
     [(score, counts)] = seen
-    assert counts == {"n_networks": len(result.model.weights_), "n_compared": 300}
+    assert counts == {"n_models": len(result.model.weights_), "n_compared": 300}
     row = result.ranking.saved.scored
     assert (row.kind, row.n_parameters > 1000) == ("ensemble", True)
     assert row.pooled["rmse"] == score

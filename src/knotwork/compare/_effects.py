@@ -226,7 +226,7 @@ class _Features:
             number = self.columns.numerical_names[self.columns.spans[place].places.start]
             of_members = [
                 placed[number] for placed in self.knots if len(placed.get(number, ()))
-            ]  # not waves, nor trees
+            ]  # not of waves
             if of_members:
                 knots[MODEL_KNOTS] = of_members[0]
         else:
