@@ -1,0 +1,44 @@
+"""What the efforts train on a CPU is what was measured out of fold: `benchmarks/efforts`."""
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from knotwork.estimators._plans import ON_CPU, TREES
+from knotwork.trees import RANDOM, SMALL, USUAL
+
+SCORES = Path(__file__).parents[1] / "benchmarks" / "efforts" / "scores.csv"
+
+
+@pytest.fixture(scope="module")
+def losses():
+    """Losses by kind and table."""
+    found = {}
+    with SCORES.open() as file:
+        for row in csv.DictReader(file):
+            found.setdefault(row["kind"], {})[row["table"]] = float(row["loss"])
+    return found
+
+
+def name_of(kind):
+    return f"{kind.backbone.name} {'-'.join(map(str, kind.backbone.widths))} {kind.encoding} {kind.epochs}"
+
+
+@pytest.mark.parametrize("effort", ON_CPU)
+def test_every_kind_of_network_was_measured_on_every_table(losses, effort):
+    tables = {table for of_kind in losses.values() for table in of_kind}
+    assert len(tables) == 30
+    for kind in ON_CPU[effort]:
+        assert set(losses[name_of(kind)]) == tables
+
+
+def test_b_splines_are_among_the_networks_of_the_default():
+    assert any(kind.encoding.startswith("BS-Q") for kind in ON_CPU["balanced"])
+
+
+def test_trees_are_those_that_were_measured(losses):
+    assert TREES.kinds["balanced"] == (USUAL, RANDOM, SMALL)
+    assert {"trees", "trees, random thresholds", "trees, 15 leaves"} <= set(losses)
+    assert {kind.learning_rate for kind in TREES.kinds["fast"]} == {0.1}
+    assert {"trees, 15 leaves, rate 0.1", "trees, random thresholds, 15 leaves, rate 0.1"} <= set(losses)
