@@ -346,3 +346,11 @@ def test_a_forked_process_does_not_wait_for_threads_that_it_lacks():
     assert len(says) == 2, done.stdout + done.stderr
     assert says[0] == "fitted with 1 thread", done.stdout + done.stderr
     assert re.match("ForkedProcessError .*'spawn'", says[1]), done.stdout + done.stderr
+
+
+def test_the_rate_of_products_counts_what_was_multiplied(monkeypatch):
+    ticks = iter(np.arange(0.0, 100.0, 0.01))  # seconds of a clock that moves by 0.01 whenever it is read
+    monkeypatch.setattr(threads.time, "perf_counter", lambda: next(ticks))
+    monkeypatch.setattr(threads, "side_by_side", lambda calls, n_threads: [calls[0](threading.Event())])
+    counted = 4 * threads.RATE_SIZE**3  # it is read once at the start, and before each of four products
+    assert threads.product_rate() == pytest.approx(counted / threads.RATE_SECONDS)

@@ -1,6 +1,7 @@
 """Boosted trees of a fit: folds, objectives, time limits, and the choice between them and networks."""
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -90,6 +91,21 @@ def test_the_same_trees_for_any_number_of_threads():
     finally:
         torch.set_num_threads(before)
     np.testing.assert_array_equal(*made)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"learning_rate": 0.2}, {"leaves": 4}, {"least_rows": 60}, {"row_share": 0.5}, {"column_share": 0.3},
+        {"penalty": 20.0}, {"extra": True}, {"rounds": 5}, {"patience": 1, "learning_rate": 0.5},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_every_setting_of_trees_changes_predictions(change):
+    data = numbers()
+    _, before = error(data, kind=FEW)
+    _, after = error(data, kind=replace(FEW, **change))
+    assert np.abs(before - after).max() > 1e-6
 
 
 def test_history_has_losses_of_every_tree():
