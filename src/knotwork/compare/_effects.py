@@ -224,9 +224,7 @@ class _Features:
             counts, edges = _histogram(values[present], effect.entries[:, 0])
             knots = _placed(values[present], self.target[present], self.source.task, self.size)
             number = self.columns.numerical_names[self.columns.spans[place].places.start]
-            of_members = [
-                placed[number] for placed in self.knots if len(placed.get(number, ()))
-            ]  # not of waves
+            of_members = [placed[number] for placed in self.knots if len(placed.get(number, ()))]  # not of waves
             if of_members:
                 knots[MODEL_KNOTS] = of_members[0]
         else:

@@ -432,8 +432,7 @@ class ComparisonRun:
             reason = "there are too few rows, or training was stopped before every row was predicted out of fold"
             return ranking, f"The saved model is an ensemble of {n_networks} models. Its gain is not known: {reason}."
         name = f"ensemble ({self.options.effort}, {n_networks} models)"
-        tensors = (tensor for piece in fit.trained.networks for tensor in piece.network.parameters())
-        n_parameters = sum(tensor.numel() for tensor in tensors)
+        n_parameters = sum(piece.n_parameters for piece in fit.trained.pieces)
         row = rounds.score_ensemble(predictions, name, seconds=seconds, n_parameters=n_parameters)
         if row.is_finite:
             ranking = rounds.rank([row])

@@ -349,6 +349,11 @@ class Piece(ABC):
     def to(self, device: torch.device) -> "Piece":
         """Return the piece with its tensors on a device."""
 
+    @property
+    @abstractmethod
+    def n_parameters(self) -> int:
+        """Number of values of its members that training has decided."""
+
     @abstractmethod
     def predictions(
         self, inputs: TableInputs, rows: Sequence[npt.NDArray[np.int64]], objective: Objective
@@ -394,6 +399,11 @@ class NetworkPiece(Piece):
         if not bool(network.encoding.learned.any()):
             network.encoding.logits = None  # none of the members that are left has learned knots
         return replace(self, places=new_places, shift=self.shift[index], scale=self.scale[index], network=network)
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of parameters of its networks."""
+        return sum(parameter.numel() for parameter in self.network.parameters())
 
     def to(self, device: torch.device) -> "NetworkPiece":
         """Return the piece with its tensors on a device; those that are on it already are not copied."""

@@ -151,6 +151,11 @@ class ForestPiece(Piece):
         forests = tuple(self.forests[index] for index in kept)
         return replace(self, places=new_places, shift=self.shift[kept], scale=self.scale[kept], forests=forests)
 
+    @property
+    def n_parameters(self) -> int:
+        """Number of thresholds and leaves of its trees."""
+        return sum(len(forest.value) for forest in self.forests)
+
     def to(self, device: torch.device) -> "ForestPiece":
         """Return the piece itself: trees stay on the CPU."""
         del device
