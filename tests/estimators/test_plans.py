@@ -69,17 +69,21 @@ def test_less_time_is_less_work(effort, device):
     assert amounts[0] == amounts[1]
     assert amounts == sorted(amounts, reverse=True)
     assert amounts[-1] < amounts[0]
-    assert [recipe.encodings for recipe in plans[-1].recipes] == [plans[0].recipes[0].encodings], "the most valuable"
+    quick = plan("fast", data, device).recipes[0]
+    assert [recipe.encodings for recipe in plans[-1].recipes] == [quick.encodings], "the first of the smallest effort"
 
 
 @pytest.mark.parametrize("limit", [100.0, 30.0, 10.0, 5.0, 2.0])
 def test_several_kinds_are_trained_properly_or_one(limit):
     """What is cut short is worse than fewer kinds, also if it is more work."""
     data = make_table(20_000, 20)
-    limited = plan("best", data, time_limit=limit)
-    complete = [plan(effort, data, time_limit=1e6) for effort in EFFORTS]
-    prefixes = [(each.n_folds, each.recipes[: len(limited.recipes)]) for each in complete]
-    assert len(limited.recipes) == 1 or (limited.n_folds, limited.recipes) in prefixes
+    limited, efforts = plan("best", data, time_limit=limit), DEVICE_EFFORTS["cpu"]
+    trained = [(recipe.backbone, recipe.config.max_epochs) for recipe in limited.recipes]
+    prefixes = [
+        (efforts.folds[effort], [(kind.backbone, kind.epochs) for kind in kinds[: len(trained)]])
+        for effort, kinds in efforts.kinds.items()
+    ]
+    assert len(trained) == 1 or (limited.n_folds, trained) in prefixes
 
 
 def test_beside_trees_networks_are_left_out_rather_than_cut_to_nothing():
@@ -119,7 +123,7 @@ def test_trees_come_first_and_suit_table_and_time():
 def test_large_tables_have_fewer_epochs_and_larger_batches(effort):
     small, large = (plan(effort, make_table(n_rows, 30)) for n_rows in (1000, 400_000))
     epochs = [sum(recipe.config.max_epochs for recipe in each.recipes) for each in (small, large)]
-    assert epochs[1] < epochs[0]
+    assert epochs[1] < epochs[0] or effort == "best", "hours suffice for all epochs"
     assert large.recipes[0].config.batch_size > small.recipes[0].config.batch_size
 
 
