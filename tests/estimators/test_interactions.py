@@ -111,7 +111,9 @@ def test_pairs_are_found_on_the_training_rows_of_each_fold():
 
 
 def test_all_networks_of_an_effort_have_interactions(table):
-    model = kw.TabularRegressor(effort="fast", time_limit=1.0, interactions=1, random_state=0, device="cpu").fit(*table)
+    model = kw.TabularRegressor(
+        effort="fast", members="networks", time_limit=1.0, interactions=1, random_state=0, device="cpu"
+    ).fit(*table)
     networks = [pairs for pairs, backbone in zip(model.interactions_, model.backbones_, strict=True) if backbone]
     assert {tuple(pairs) for pairs in networks} == {(("b", "d"),)}
 
