@@ -237,3 +237,21 @@ def test_refused_operations_are_detected():
         torch.zeros(3)[[0, 1]] = 1.0
         torch.ones(2).sum().item()
     assert {place.split(": ")[-1] for place in refused.places} == {"lift_fresh.default", "_local_scalar_dense.default"}
+
+
+@pytest.mark.parametrize(("gain", "epochs"), [(0.0, 60), (0.01, 12), (0.001, 28), (1e-6, 60)])
+def test_training_ends_with_a_cycle_that_gains_little(gain, epochs):
+    """Best scores at the ends of the cycles, 4, 12, 28 and 60 epochs: 1, 0.995, 0.9949 and less."""
+    schedule = Schedule.from_rates(torch.tensor([0.2]))
+    config = TrainingConfig(schedule="cycles", max_epochs=60, patience=None, cycle_gain=gain)
+    assert config.cycle_ends == (4, 12, 28, 60)
+    for epoch in range(1, 61):
+        score = {4: 1.0, 12: 0.995, 28: 0.9949}.get(epoch, 2.0 if epoch < 28 else 0.9)
+        schedule.update(torch.tensor([score], dtype=torch.float64), config)
+        if not bool(schedule.alive):
+            break
+    assert int(schedule.epoch) == epochs
+
+
+def test_other_schedules_have_no_cycles():
+    assert TrainingConfig(schedule="cosine", cycle_gain=0.5).cycle_ends == ()

@@ -175,10 +175,14 @@ ON_GPU = {
         Kind("PLE-Q@30+LR16", ResNetConfig(n_blocks=2, hidden=384, dropout=0.15), 60, COSINE),
     ),
 }
-QUICK = Kind(RAMPS, RealMLPConfig(widths=(96, 96)), 96, FOUR_CYCLES)
-NARROW = Kind(LEARNED_WAVES, RealMLPConfig(widths=(96, 96)), 128, FOUR_CYCLES)
-SMOOTH = Kind(SPLINES, RealMLPConfig(widths=(160, 160)), 96, FOUR_CYCLES)
-STEPPED = Kind(STEPS, RealMLPConfig(widths=(128, 128)), 96, FOUR_CYCLES)
+CYCLES = (*FOUR_CYCLES, ("cycle_gain", 0.01))
+"""On a CPU training ends with a cycle that gained less than 1 %. On the 30 tables that the kinds were chosen on, the
+quick network then has 62 % of the epochs, 47 % in the median, and a validation loss that is 0.2 % larger."""
+
+QUICK = Kind(RAMPS, RealMLPConfig(widths=(96, 96)), 96, CYCLES)
+NARROW = Kind(LEARNED_WAVES, RealMLPConfig(widths=(96, 96)), 128, CYCLES)
+SMOOTH = Kind(SPLINES, RealMLPConfig(widths=(160, 160)), 96, CYCLES)
+STEPPED = Kind(STEPS, RealMLPConfig(widths=(128, 128)), 96, CYCLES)
 ON_CPU = {
     "fast": (QUICK,),
     "balanced": (NARROW, SMOOTH, STEPPED),
@@ -186,8 +190,8 @@ ON_CPU = {
         NARROW,
         SMOOTH,
         STEPPED,
-        Kind(RAMPS, RealMLPConfig(widths=(256, 256)), 96, FOUR_CYCLES),
-        Kind(LEARNED_WAVES, RealMLPConfig(), 192, FOUR_CYCLES),
+        Kind(RAMPS, RealMLPConfig(widths=(256, 256)), 96, CYCLES),
+        Kind(LEARNED_WAVES, RealMLPConfig(), 192, CYCLES),
     ),
 }
 """The kinds of networks of every effort, the most valuable first: a CPU has smaller ones with fewer epochs.
@@ -570,7 +574,8 @@ def _rates(
     if not config.is_stepwise:
         return config, history.learning_rate[: history.best_epoch]
     # Without early stopping a schedule that ended after fewer epochs was made shorter for a time limit.
-    length = config.max_epochs if was_stopped or config.patience is not None else history.epochs
+    stops = config.patience is not None or config.cycle_gain > 0.0
+    length = config.max_epochs if was_stopped or stops else history.epochs
     return replace(config, max_epochs=length), np.full(history.best_epoch, config.learning_rate)
 
 

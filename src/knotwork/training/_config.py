@@ -19,6 +19,7 @@ REPORTED = {"regression": "rmse", "classification": "auc"}
 
 LATER = (
     "beta2", "weight_average", "label_smoothing", "knot_spacing", "reproducible", "smoothness", "smoothness_order",
+    "cycle_gain",
 )  # fmt: skip
 """Settings that the first version did not have. The hash of a plan has them only if they are changed: otherwise records
 that were made before, as those of the paper, would be those of another plan."""
@@ -58,6 +59,9 @@ class TrainingConfig:
         Epochs without a better score before the rate is reduced.
     plateau_factor : float, default=0.3
         Factor of the reduction.
+    cycle_gain : float, default=0.0
+        With four cycles, training ends with a cycle in which the best score has improved by a smaller share than this;
+        0 trains all cycles. The first cycle counts as an improvement.
     knot_rate : float, default=2.0
         Learning rate of the knots divided by that of the network.
     knot_warmup : int, default=5
@@ -141,6 +145,7 @@ class TrainingConfig:
     precision: str = "auto"
     reproducible: bool = False
     time_limit: float | None = None
+    cycle_gain: float = 0.0
 
     def __post_init__(self) -> None:
         for name, minimum in (("max_epochs", 1), ("plateau_patience", 0), ("knot_warmup", 0)):
@@ -155,9 +160,17 @@ class TrainingConfig:
         for name in ("learning_rate", "knot_spacing", "plateau_factor", "time_limit"):
             if name != "time_limit" or self.time_limit is not None:
                 check_number(getattr(self, name), name, "larger than 0", lambda number: number > 0.0)
-        for name in ("weight_decay", "knot_rate", "spacing_weight", "beta2", "weight_average", "label_smoothing"):
+        for name in (
+            "weight_decay",
+            "knot_rate",
+            "spacing_weight",
+            "beta2",
+            "weight_average",
+            "label_smoothing",
+            "cycle_gain",
+        ):
             check_number(getattr(self, name), name, *NOT_NEGATIVE)
-        for name in ("plateau_factor", "beta2", "weight_average", "label_smoothing"):
+        for name in ("plateau_factor", "beta2", "weight_average", "label_smoothing", "cycle_gain"):
             check_number(getattr(self, name), name, "smaller than 1", lambda number: number < 1.0)
         check_int(self.smoothness_order, "smoothness_order", minimum=1)
         object.__setattr__(self, "smoothness", _read_smoothness(self.smoothness))
@@ -179,6 +192,13 @@ class TrainingConfig:
             spacing_weight=1e-4,
             metric="reported",
         )
+
+    @property
+    def cycle_ends(self) -> tuple[int, ...]:
+        """Numbers of epochs after which the cycles of ``schedule="cycles"`` end; none for other schedules."""
+        if self.schedule != "cycles":
+            return ()
+        return tuple(round(self.max_epochs * (2**cycle - 1) / 15) for cycle in range(1, 5))
 
     @property
     def is_stepwise(self) -> bool:

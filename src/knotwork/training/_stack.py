@@ -239,9 +239,9 @@ class Schedule(NamedTuple):
 
     `rate` is the learning rate before a schedule over epochs, `epoch` the number of epochs done, `last` the most of a
     member. `best` is the best score so far, where smaller is better, `best_epoch` its epoch from 0, or -1.
-    `plateau_best` is the best score that counted for the learning rate, and `plateau_bad` the number of epochs since
-    then. `alive` members are still trained; `improved` ones had their best score in the last epoch. All are changed in
-    place, for captured graphs.
+    `plateau_best` is the best score that counted for the learning rate, or that of the cycles before the present one,
+    and `plateau_bad` the number of epochs since then. `alive` members are still trained; `improved` ones had their best
+    score in the last epoch. All are changed in place, for captured graphs.
     """
 
     rate: Tensor
@@ -281,6 +281,17 @@ class Schedule(NamedTuple):
         self.alive.logical_and_((self.epoch < config.max_epochs) & (self.epoch < self.last))
         if config.patience is not None:
             self.alive.logical_and_(waited < config.patience)
+        if config.cycle_gain:
+            self._end_cycle(config)
+
+    def _end_cycle(self, config: TrainingConfig) -> None:
+        """Stop members whose best score has hardly improved in the cycle that ends with this epoch, if one does."""
+        at_end = torch.zeros_like(self.alive)
+        for end in config.cycle_ends:
+            at_end |= self.epoch == end
+        enough = self.plateau_best - config.cycle_gain * self.plateau_best.abs()  # NaN in the first cycle
+        self.alive.logical_and_(~(at_end & (self.best > enough)))
+        self.plateau_best.copy_(torch.where(at_end, self.best, self.plateau_best))
 
     def _reduce(self, scores: Tensor, config: TrainingConfig) -> None:
         """Reduce the rate of members whose score has not improved for too long."""
