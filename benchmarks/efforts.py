@@ -136,23 +136,24 @@ def write_tables(out: Path, names: Sequence[str]) -> None:
     """Write the training rows of tables, read and coded by the estimators."""
     from quality_data import load_fold  # noqa: PLC0415 - needs pandas and the tables
 
-    from knotwork.estimators._settings import FitSettings  # noqa: PLC0415 - the preparation of a fit has no public name
-    from knotwork.estimators._steps import prepare  # noqa: PLC0415
-
     for name in names:
         fold = load_fold(name, 0)
         frame, target = fold.rows("train+valid")
         rows = np.random.default_rng(0).permutation(len(frame))[:MOST_ROWS] if len(frame) > MOST_ROWS else slice(None)
+        frame, target = frame.iloc[rows], target[rows]
         kind = kw.TabularRegressor if fold.is_regression else kw.TabularClassifier
-        settings = FitSettings.read(kind(effort="fast", random_state=0).get_params(deep=False), fold.data.task)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # of columns that are ignored
-            made = prepare(settings, frame.iloc[rows], target[rows])
-        table = made.table
+            reader = kind("Std", training=TrainingConfig(max_epochs=1), random_state=0).fit(frame, target)
+        coded = reader.columns_.read(frame)
+        missing = np.isnan(coded.numbers)
+        flags = 2 - missing[:, missing.any(axis=0)].astype(np.int64)  # as estimators mark missing numbers
+        codes = np.column_stack([coded.codes, flags])
+        cardinalities = [*reader.columns_.cardinalities, *[3] * flags.shape[1]]
         np.savez_compressed(
-            out / f"table {name}.npz", numbers=table.numbers, codes=table.codes, target=table.target, task=table.task,
-            cardinalities=np.array(table.cardinalities, dtype=np.int64), n_classes=table.n_classes,
-            n_categorical=len(made.columns.cardinalities),
+            out / f"table {name}.npz", numbers=coded.numbers, codes=codes, target=target, task=fold.data.task,
+            cardinalities=np.array(cardinalities, dtype=np.int64),
+            n_classes=0 if fold.is_regression else int(target.max()) + 1, n_categorical=coded.codes.shape[1],
         )  # fmt: skip
 
 

@@ -37,7 +37,7 @@ LAYERS = [
     "_kernels",
     "nn",
     "training",
-    "trees",
+    "_trees",
     "_preparation",
     "additive",
     "estimators",

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from knotwork._trees import RANDOM, SMALL, USUAL
 from knotwork.estimators._plans import ON_CPU, TREES
-from knotwork.trees import RANDOM, SMALL, USUAL
 
 SCORES = Path(__file__).parents[1] / "benchmarks" / "efforts" / "scores.csv"
 

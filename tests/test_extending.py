@@ -380,7 +380,8 @@ def spelled_in(name):
 @pytest.mark.parametrize("name", [*FAMILIES, *PLACEMENTS, *METRICS])
 def test_a_part_is_named_in_few_files(name):
     # PLE has an encoder of its own, and studies may replace the tree of CART. The page of the explorer computes its
-    # families itself, "quantile" and "log_loss" are objectives too, and errors of numbers are drawn in their units.
+    # families itself, "quantile" and "log_loss" are objectives too, the first also of LightGBM, and errors of numbers
+    # are drawn in their units.
     # B-splines on quantiles are also the default of pairs of columns, in a transformer and, of layers, in another file.
-    most = {"ple": 5, "bspline": 6, "quantile": 5, "cart": 4, "rmse": 4, "log_loss": 4}.get(name, 3)
+    most = {"ple": 5, "bspline": 6, "quantile": 6, "cart": 4, "rmse": 4, "log_loss": 4}.get(name, 3)
     assert len(spelled_in(name)) <= most, spelled_in(name)

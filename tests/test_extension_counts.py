@@ -33,6 +33,8 @@ FORMULAS = {
 }
 FORMULAS |= {path.relative_to(SOURCE).as_posix() for path in (SOURCE / "_kernels").glob("*.py")}
 """Formulas of families: as polynomials, compiled, as penalties, in ONNX, in torch, and in Triton."""
+OF_A_KIND = {"family": FORMULAS, "objective": {"_trees/_lightgbm.py"}}
+"""Those, and what LightGBM calls objectives: one that is not among them has no trees, and networks predict it alone."""
 
 REGISTRIES = {
     "family": ("basis/_families.py", {name: family.basis for name, family in FAMILIES.items()}),
@@ -98,7 +100,7 @@ def files_with(kind, name):
         n_listed = sum(bool(spellings(kind, other) & lists) for other in parts)
         if spellings(kind, name) & (branches | (lists if n_listed > 1 else set())) and path != own:
             files.add(path.relative_to(SOURCE).as_posix())
-    return files - FINDINGS - (FORMULAS if kind == "family" else set())
+    return files - FINDINGS - OF_A_KIND.get(kind, set())
 
 
 @pytest.mark.parametrize(("kind", "name"), BUILT_IN)

@@ -30,7 +30,6 @@ names."""
 OPTIONAL_PARTS = {
     "knotwork.nn": ("torch", ("torch",)),
     "knotwork.training": ("torch", ("torch",)),
-    "knotwork.trees": ("torch", ("torch",)),
     "knotwork.estimators": ("torch", ("torch", "safetensors")),
     "knotwork.datasets": ("study", ("pandas",)),
     "knotwork.study": ("study", ("torch", "pandas", "pyarrow")),

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import knotwork as kw
+from knotwork._trees import TREE_NAMES
 from knotwork.estimators import _steps as steps
 from knotwork.training import _engine as engine
-from knotwork.trees import TREE_NAMES
 
 X = np.random.default_rng(0).normal(size=(300, 3))
 y = X[:, 0] + X[:, 1] ** 2

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 import knotwork as kw
+from knotwork._trees import TREE_NAMES, BoostedTrees, TreeMember, boost, can_boost
 from knotwork.errors import ArgumentError
 from knotwork.nn import BACKBONES
 from knotwork.training import Member, TrainingTable, make_objective
-from knotwork.trees import TREE_NAMES, BoostedTrees, TreeMember, boost, can_boost
 from tests.estimators.saved_cases import table, target
 
 FEW, MANY = BoostedTrees(rounds=30), BoostedTrees(rounds=200)
@@ -210,7 +210,7 @@ def test_a_starved_fit_is_as_good_as_trees():
 
 def test_networks_that_were_cut_short_are_a_warning():
     rng = np.random.default_rng(0)
-    frame = pd.DataFrame(rng.uniform(size=(3000, 6)))
+    frame = pd.DataFrame(rng.uniform(size=(20_000, 6)))
     with pytest.warns(UserWarning, match=r"time_limit=0.5 seconds sufficed for \d+ of \d+ epochs of the networks"):
         kw.TabularRegressor(time_limit=0.5, members="networks", random_state=0).fit(frame, frame[0] * frame[1])
 

@@ -6,9 +6,9 @@ import lightgbm
 import numpy as np
 import pytest
 
-from knotwork.trees import Forest
-from knotwork.trees._forest import ROWS_PER_TREE
-from knotwork.trees._lightgbm import TreeColumns, read_forest
+from knotwork._trees import Forest
+from knotwork._trees._forest import ROWS_PER_TREE
+from knotwork._trees._lightgbm import TreeColumns, read_forest
 
 N_CODES = 40
 

@@ -14,6 +14,9 @@ from knotwork._kernels.encoding_cpu import clip, window_at
 from knotwork._loops import compiled, find_intervals
 from knotwork.basis import Functions
 
+EMBEDDED_KINDS = (Functions.LOCAL, Functions.UNIT_AREA, Functions.TAILS, Functions.PERIODIC, Functions.COSINE)
+"""Kinds of functions that `EmbeddingPass` computes."""
+
 LARGEST_TURNS = np.float32(1 << 21)
 """Angles are limited to so many turns: beyond, float32 has no digits left for the place in a turn."""
 ROUNDING = np.float32(3 << 22)

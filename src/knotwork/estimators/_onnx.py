@@ -14,6 +14,7 @@ from knotwork._checks import argument_error, check_installed
 from knotwork._files import write_atomically
 from knotwork._preparation.columns import LARGEST_FLOAT, Role
 from knotwork._preparation.targets import Labels
+from knotwork._trees import ForestPiece
 from knotwork.basis import FAMILIES
 from knotwork.estimators._base import TabularEstimator
 from knotwork.estimators._combination import SMALLEST_PROBABILITY
@@ -22,7 +23,6 @@ from knotwork.estimators._onnx_encodings import encoded_features
 from knotwork.estimators._onnx_trees import forest_outputs
 from knotwork.nn import DOUBLE, FLOAT, Array, OnnxGraph, as_numpy
 from knotwork.training import Network, Objective, Piece, output_units
-from knotwork.trees import ForestPiece
 
 Inputs = tuple[str | None, str | None, str | None]
 """Names of numbers in their units, codes, and missing values."""

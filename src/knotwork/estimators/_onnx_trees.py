@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from knotwork._trees import Forest, predicts_itself
 from knotwork.nn import DOUBLE, OnnxGraph
-from knotwork.training import Objective, Quantile
-from knotwork.trees import Forest
+from knotwork.training import Objective
 
 
 def forest_outputs(
@@ -22,9 +22,9 @@ def forest_outputs(
     scores = graph("Cast", scores, to=DOUBLE)
     if objective.task == "classification":
         return scores
-    if not isinstance(objective, Quantile):
+    if not predicts_itself(objective):
         return objective.to_onnx(graph, scores, n_targets)
-    n_levels = len(objective.levels)
+    n_levels = objective.n_outputs
     levels = graph.reshape(scores, -1, n_targets, n_levels)
     parts = [graph("Gather", levels, graph.ints(place), axis=2) for place in range(n_levels)]
     for place in range(1, n_levels):  # quantiles do not cross

@@ -33,6 +33,7 @@ from knotwork._preparation.columns import Columns
 from knotwork._preparation.learning import SAVED_COLUMNS, TableColumn
 from knotwork._preparation.members import N_FLAGS
 from knotwork._preparation.targets import Labels
+from knotwork._trees import TREE_NAMES, Forest
 from knotwork.encoders import METHOD_TABLE, Embedding, Encoding, FeatureChoice
 from knotwork.errors import PersistenceError
 from knotwork.estimators._base import TabularEstimator
@@ -62,7 +63,6 @@ from knotwork.training import (
     TrainingConfig,
     resolve_device,
 )
-from knotwork.trees import TREE_NAMES, Forest
 
 Floats = npt.NDArray[np.float64]
 

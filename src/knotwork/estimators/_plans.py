@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from knotwork._checks import argument_error
 from knotwork._preparation.members import PreparedTable, Split
+from knotwork._trees import RANDOM, SMALL, USUAL, BoostedTrees, TreeMember, can_boost
 from knotwork.basis import FittedColumn
 from knotwork.encoders import Encoding, FeatureChoice
 from knotwork.nn import Backbone, InteractionConfig, MLPConfig, RealMLPConfig, ResNetConfig, TabMConfig
@@ -22,7 +23,6 @@ from knotwork.training import (
     network_products,
     product_rate,
 )
-from knotwork.trees import RANDOM, SMALL, USUAL, BoostedTrees, TreeMember, can_boost
 
 
 @dataclass(frozen=True)

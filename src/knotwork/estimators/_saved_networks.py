@@ -16,11 +16,11 @@ from torch import Tensor
 from knotwork._checks import argument_error, type_error
 from knotwork._kernels.encoding import Layout
 from knotwork._model_files import ModelFile, check_shape
+from knotwork._trees import Forest, ForestPiece
 from knotwork.basis import TRAITS, Functions, FunctionTraits
 from knotwork.encoders import Embedding
 from knotwork.nn import WAVE_KINDS, Backbone, InteractionConfig, StackEncoding, StackLayout
 from knotwork.training import Network, NetworkPiece, Piece
-from knotwork.trees import Forest, ForestPiece
 
 COUNTS = ("n_blocks",)
 """Settings of backbones that are numbers of layers; the other integers are widths, bounded by the elements."""

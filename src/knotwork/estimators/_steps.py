@@ -21,6 +21,7 @@ from knotwork._preparation.members import PreparedTable
 from knotwork._preparation.targets import target_name
 from knotwork._preparation.validation import Holdout, group_codes
 from knotwork._tables import is_stream
+from knotwork._trees import TreeMember, boost
 from knotwork.encoders import PER_FEATURE, FeatureChoice
 from knotwork.estimators._combination import Combination, combine_members
 from knotwork.estimators._model import FittedModel, Held, Task, Weights
@@ -51,7 +52,6 @@ from knotwork.training import (
     shown_stage,
     train_spread,
 )
-from knotwork.trees import TreeMember, boost
 
 IMPORTANCE_ROWS = 1000
 """Most validation rows that are kept for `feature_importances_`."""

@@ -10,19 +10,16 @@ import torch
 from torch import Tensor
 
 from knotwork._kernels.dropout import Noise
-from knotwork._kernels.embedding import Embedded, EmbeddedFunctions, EmbeddingPass, Scaling
+from knotwork._kernels.embedding import EMBEDDED_KINDS, Embedded, EmbeddedFunctions, EmbeddingPass, Scaling
 from knotwork._kernels.losses import take_batch
 from knotwork._kernels.perceptron import Layers, PerceptronPass
-from knotwork.basis import SMOOTH_LIMIT, Functions
-from knotwork.nn import LARGEST_SCALED, WAVE_KINDS, FlatNetwork
+from knotwork.basis import SMOOTH_LIMIT
+from knotwork.nn import LARGEST_SCALED, FlatNetwork
 from knotwork.training._members import DeviceTable
 from knotwork.training._network import Network
 
 if TYPE_CHECKING:
     from knotwork.training._stack import TrainingStack
-
-EMBEDDED_KINDS = (Functions.LOCAL, Functions.UNIT_AREA, Functions.TAILS, *WAVE_KINDS)
-"""Kinds of functions that `EmbeddingPass` computes."""
 
 
 def find_flat_step(stack: "TrainingStack") -> "FlatStep | None":

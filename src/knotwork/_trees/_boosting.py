@@ -12,12 +12,21 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from knotwork._trees._forest import Floats, Forest
+from knotwork._trees._lightgbm import (
+    LARGEST_TARGET,
+    SHARED_METRICS,
+    Grown,
+    TreeColumns,
+    grow,
+    lightgbm_objectives,
+    predicts_itself,
+)
 from knotwork.training import (
     History,
     Member,
     Objective,
     Piece,
-    Quantile,
     TableInputs,
     Trained,
     TrainingTable,
@@ -27,14 +36,9 @@ from knotwork.training import (
     side_by_side,
     target_units,
 )
-from knotwork.trees._forest import Floats, Forest
-from knotwork.trees._lightgbm import LARGEST_TARGET, METRICS_OF_LIGHTGBM, Grown, TreeColumns, grow, lightgbm_objectives
 
 ROWS_PER_THREAD = 1000
 """Members predict fewer rows one after the other: a thread takes longer to start."""
-
-SHARED_METRICS = ("rmse", "mae", "log_loss")
-"""Our metrics that LightGBM computes alike; scores of each tree by another one would have another meaning."""
 
 FEWEST_ROUNDS = 10
 """Rounds that are trained whatever the time limit is."""
@@ -181,7 +185,7 @@ def _scores(forest: Forest, rows: npt.NDArray[np.int64], inputs: TableInputs, st
 
 def _from_scores(scores: Floats, objective: Objective, n_targets: int) -> Floats:
     """Return predictions from sums of trees, of the same shape, (n, n_targets * n_outputs)."""
-    if isinstance(objective, Quantile):  # each level has its own trees: sorted, quantiles do not cross
+    if predicts_itself(objective):  # each level has its own trees: sorted, quantiles do not cross
         ordered: Floats = np.maximum.accumulate(scores.reshape(len(scores), n_targets, -1), axis=-1)
         return ordered.reshape(scores.shape)
     return all_predictions(objective, torch.from_numpy(scores), n_targets).numpy()
@@ -251,7 +255,7 @@ def _boost_member(
 
     n_models = len(goals) * len(parameters)
     for place, (goal, each) in enumerate((goal, each) for goal in goals for each in parameters):
-        metric = METRICS_OF_LIGHTGBM.get(str(each["objective"]))
+        metric = SHARED_METRICS.get(str(each["objective"]))
         names = each if metric is None else {**each, "metric": metric}
         deadline = began + seconds * (place + 1) / n_models
         result = grow(
@@ -262,7 +266,8 @@ def _boost_member(
         first = place if table.task == "regression" else table.d_out - len(result.forest.start)
         parts.append(result.forest.with_outputs(first, table.d_out))
         grown.append(result)
-    history = _history(grown, member.kind, perf_counter() - began, is_metric=table.goal.metric_name in SHARED_METRICS)
+    is_metric = all(each["objective"] in SHARED_METRICS for each in parameters)
+    history = _history(grown, member.kind, perf_counter() - began, is_metric=is_metric)
     return _Boosted(Forest.joined(parts), history, units, cut)
 
 

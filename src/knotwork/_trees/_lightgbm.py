@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from knotwork._checks import load_lightgbm
+from knotwork._trees._forest import Floats, Forest, Ints
 from knotwork.training import Huber, LogLoss, Objective, Quantile, Tweedie
-from knotwork.trees._forest import Floats, Forest, Ints
 
 LARGEST_TARGET = 1e30
 """LightGBM has targets in float32; ours are in units of their spread."""
@@ -39,8 +39,13 @@ def lightgbm_objectives(objective: Objective, n_classes: int) -> list[dict[str, 
     return [{"objective": names[objective.name]}] if objective.name in names else []
 
 
-METRICS_OF_LIGHTGBM = {"l2": "rmse", "l1": "l1", "binary": "binary_logloss", "multiclass": "multi_logloss"}
-"""The metric that stops early, for objectives whose usual one has another unit than ours."""
+SHARED_METRICS = {"l2": "l2_root", "l1": "l1", "binary": "binary_logloss", "multiclass": "multi_logloss"}
+"""The metric that stops early, for objectives whose metric LightGBM computes as we do; others have other units."""
+
+
+def predicts_itself(objective: Objective) -> bool:
+    """Return whether sums of trees are what an objective predicts, not outputs that it turns into predictions."""
+    return isinstance(objective, Quantile)
 
 
 @final

@@ -1,10 +1,6 @@
 """Boosted trees as members of a model: trained by LightGBM, kept as plain arrays."""
 
-from knotwork._checks import check_part
-
-check_part(__name__)
-
-from knotwork.trees._boosting import (
+from knotwork._trees._boosting import (
     RANDOM,
     SMALL,
     TREE_NAMES,
@@ -15,6 +11,7 @@ from knotwork.trees._boosting import (
     boost,
     can_boost,
 )
-from knotwork.trees._forest import Forest
+from knotwork._trees._forest import Forest
+from knotwork._trees._lightgbm import predicts_itself
 
 __all__ = ["BoostedTrees", "Forest"]
