@@ -1,5 +1,7 @@
 """Boosted trees of a fit: folds, objectives, time limits, and the choice between them and networks."""
 
+import subprocess
+import sys
 import time
 from dataclasses import replace
 
@@ -194,6 +196,17 @@ def test_without_lightgbm_networks_predict(monkeypatch):
         kw.TabularRegressor(members="trees").fit(X, Y)
     model = kw.TabularRegressor(effort="fast", random_state=0).fit(X, Y)
     assert {each["backbone"] for each in model.candidates_} <= set(BACKBONES)
+
+
+def test_without_docstrings_networks_predict():
+    code = (
+        "import numpy as np, knotwork as kw\n"
+        "X = np.random.default_rng(0).normal(size=(100, 2))\n"
+        "model = kw.TabularRegressor(effort='fast', random_state=0).fit(X, X[:, 0])\n"
+        "print(*[each['backbone'] for each in model.candidates_])\n"
+    )
+    done = subprocess.run([sys.executable, "-OO", "-c", code], capture_output=True, text=True, check=True, timeout=300)
+    assert set(done.stdout.split()) <= set(BACKBONES)
 
 
 def test_a_starved_fit_is_as_good_as_trees():

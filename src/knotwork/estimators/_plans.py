@@ -1,5 +1,6 @@
 """What a fit trains: kinds of networks, folds and random seeds, as the parameters of an estimator or an effort say."""
 
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -436,6 +437,7 @@ def _has_trees(table: TrainingTable, members: str) -> bool:
         "the rows do not fit in memory": table.chunks is None,
         f"it has fewer than {FEWEST_ROWS_FOR_FOLDS} rows": table.n_rows >= FEWEST_ROWS_FOR_FOLDS,
         "LightGBM is not installed": find_spec("lightgbm") is not None,
+        "LightGBM needs docstrings, which python -OO leaves out": sys.flags.optimize < 2,
     }
     reason = next((text for text, is_met in reasons.items() if not is_met), None)
     if reason is not None and members == "trees":
