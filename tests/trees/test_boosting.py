@@ -198,6 +198,7 @@ def test_without_lightgbm_networks_predict(monkeypatch):
     assert {each["backbone"] for each in model.candidates_} <= set(BACKBONES)
 
 
+@pytest.mark.slow
 def test_without_docstrings_networks_predict():
     code = (
         "import numpy as np, knotwork as kw\n"
