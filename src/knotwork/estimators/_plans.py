@@ -228,7 +228,7 @@ class TreesRule:
     """
 
     kinds: dict[str, tuple[BoostedTrees, ...]]
-    share: float = 0.4
+    share: float = 0.3
     round_seconds: float = 1.5e-4
     value_seconds: float = 1.5e-9
 
@@ -262,8 +262,9 @@ class DeviceEfforts:
         Seconds that training may take: at least, and for each row.
     products : float
         Products of weights per second, forward and backward, that networks reach.
-    row_seconds : float
-        Seconds for each row of a network and epoch besides the products.
+    row_seconds, code_seconds : float
+        Seconds for each row of a network and epoch besides the products, and those that a table with categories or
+        missing values takes in addition.
     step_seconds : float
         The shortest time of a step.
     """
@@ -273,6 +274,7 @@ class DeviceEfforts:
     seconds: dict[str, tuple[float, float]]
     products: float
     row_seconds: float
+    code_seconds: float
     step_seconds: float
 
 
@@ -280,9 +282,10 @@ DEVICE_EFFORTS = {
     "cpu": DeviceEfforts(
         kinds=ON_CPU,
         folds={"fast": 4, "balanced": 5, "best": 8},
-        seconds={"fast": (3.0, 0.5e-3), "balanced": (15.0, 2.0e-3), "best": (200.0, 30e-3)},
+        seconds={"fast": (3.0, 0.5e-3), "balanced": (16.7, 2.2e-3), "best": (200.0, 30e-3)},
         products=2.4e10,
         row_seconds=1.2e-6,
+        code_seconds=1.0e-6,
         step_seconds=0.0,
     ),
     "cuda": DeviceEfforts(
@@ -291,6 +294,7 @@ DEVICE_EFFORTS = {
         seconds={"fast": (1.0, 1e-4), "balanced": (10.0, 5e-4), "best": (60.0, 3e-3)},
         products=1e13,
         row_seconds=0.0,
+        code_seconds=0.0,
         step_seconds=1.5e-4,
     ),
 }
@@ -488,13 +492,14 @@ def _seconds(recipes: Sequence[Recipe], table: TrainingTable, n_folds: int, effo
     """Return an estimate of how long training takes, on a GPU with all kinds side by side."""
     n_rows = table.n_rows * max(n_folds - 1, 1) / n_folds
     seconds = steps = 0.0
+    per_row = efforts.row_seconds + (efforts.code_seconds if table.cardinalities else 0.0)
     for recipe in recipes:
         if isinstance(recipe.backbone, BoostedTrees):
             continue
         rows = recipe.config.max_epochs * n_rows
         size, embedding = (recipe.encodings[0].size, recipe.encodings[0].embedding) if recipe.encodings else (1, None)
         products = network_products(table, size, embedding, recipe.backbone)
-        seconds += rows * n_folds * (products / efforts.products + efforts.row_seconds)
+        seconds += rows * n_folds * (products / efforts.products + per_row)
         steps = max(steps, rows / recipe.config.batch_size_for(table.n_rows))
     return max(seconds, steps * efforts.step_seconds)
 
