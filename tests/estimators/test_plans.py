@@ -123,7 +123,7 @@ def test_trees_come_first_and_suit_table_and_time():
 def test_large_tables_have_fewer_epochs_and_larger_batches(effort):
     small, large = (plan(effort, make_table(n_rows, 30)) for n_rows in (1000, 400_000))
     epochs = [sum(recipe.config.max_epochs for recipe in each.recipes) for each in (small, large)]
-    assert epochs[1] < epochs[0] or effort == "best", "hours suffice for all epochs"
+    assert epochs[1] < epochs[0] or effort != "balanced", "the time of the others grows with the rows"
     assert large.recipes[0].config.batch_size > small.recipes[0].config.batch_size
 
 
