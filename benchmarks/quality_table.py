@@ -76,8 +76,8 @@ loss), integers as categories too (19 tables, no difference), few categories one
 encoding of categories in trees (12 tables, 1.9 % more loss), TabM of 8 x 128, and ordinary perceptrons. Numbers of
 folds, epochs and widths were limited by time. The small network of `"fast"` has the least loss for its time. Three
 changes came after a first run of `"fast"` on the untouched tables, and so are not free of them: the time for trees was
-doubled, because storms showed that it cut them short; networks end with a cycle that gains less than 1 %, a rule that was
-chosen on the 30 tables but looked for because of the seconds; and plans count what categories cost."""
+doubled, because storms showed that it cut them short; networks end with a cycle that gains less than 1 %, a rule
+that was chosen on the 30 tables but looked for because of the seconds; and plans count what categories cost."""
 """How the kinds of members of the efforts were chosen, and on which tables: a paragraph of the page."""
 READING = """Error is NRMSE (RMSE over the standard deviation of the target) or 1 - AUC (weighted one against the rest).
 A ratio below 1 means that ours has less error. Each cell has the median over tables with its 95 % interval by order
