@@ -33,7 +33,7 @@ def test_each_size_is_a_group_and_scalings_join_the_smallest():
 
 
 def test_the_deadline_stops_every_group(source):
-    deadline = time.perf_counter() + 0.3
+    deadline = time.perf_counter()  # fast machines would end some groups early, by their scores
     scored = list(validate(source, CANDIDATES, max_epochs=10_000, costs={6: 2.0, 8: 1.0}, deadline=deadline))
     assert [each.candidate for each in scored] == CANDIDATES
     assert all((each.epochs >= 1).all() and each.is_finite for each in scored)
