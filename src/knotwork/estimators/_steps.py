@@ -467,9 +467,9 @@ def _warn_of_time(preparation: Preparation, trained: Trained) -> None:
     first = next((place for place, recipe in enumerate(plan.recipes) if not recipe.has_trees), None)
     start = 0 if first is None else first * plan.n_folds * plan.n_seeds
     histories = [] if first is None else trained.histories[start : start + plan.n_folds * plan.n_seeds]
-    ended = () if first is None else plan.recipes[first].config.cycle_ends  # by a cycle without gain, not by the clock
-    cut = [history.epochs for history in histories if history.epochs not in ended]
-    epochs = min(cut, default=plan.usual_epochs if histories else 0)
+    config = None if first is None else plan.recipes[first].config
+    planned, ended = (0, ()) if config is None else (config.max_epochs, config.cycle_ends[:-1])  # by scores, no clock
+    epochs = min((history.epochs for history in histories if history.epochs not in ended), default=planned)
     if epochs < ENOUGH * plan.usual_epochs:
         done = f"{epochs} of {plan.usual_epochs} epochs of the networks" if epochs else "boosted trees alone"
         reason = f"time_limit={limit:g} seconds sufficed for {done}"
