@@ -60,8 +60,7 @@ TOO_FEW_ROWS = 3
 """Tables of at most this many rows are fitted with a warning."""
 
 ENOUGH = 0.5
-"""Share of the usual epochs from which on networks are not called cut short: schedules end in time, and out-of-fold
-losses of half the epochs are within 1 to 2 % of those of all."""
+"""Share of the usual epochs from which on networks are not called cut short, a convention: schedules end in time."""
 
 SHORTEST = 1e-3
 """Seconds for training where placing knots used up the time limit: every network still has one epoch."""
