@@ -19,7 +19,7 @@ trees on a CPU. `scores.csv` has the losses, `selection.md` what `select` printe
 import argparse
 import csv
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -218,10 +218,10 @@ class Pool:
         halves = np.array_split(np.random.default_rng(0).permutation(len(self.target)), 2)
         out = np.zeros_like(made[0])
         for fit, held in (halves, halves[::-1]):
-            out[held] = np.tensordot(self._weights(made[:, fit], fit), made[:, held], axes=1)
+            out[held] = np.tensordot(self.weights(made[:, fit], fit), made[:, held], axes=1)
         return out
 
-    def _weights(self, made: npt.NDArray[Any], rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def weights(self, made: npt.NDArray[Any], rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
         total, counts, best = np.zeros_like(made[0]), np.zeros(len(made)), (np.inf, np.zeros(len(made)))
         for n in range(1, ROUNDS + 1):
             losses = [self.loss((total + each) / n, rows) for each in made]
@@ -233,8 +233,25 @@ class Pool:
 
 def train_networks(pool: Pool, device: str) -> None:
     """Write the out-of-fold predictions of every kind of network."""
+    made = {kind: np.zeros((pool.table.n_rows, max(pool.table.n_classes, 1)), np.float32) for kind in NETWORKS}
+    trained = networks_on_folds(pool, NETWORKS, pool.folds, [held for _, held in pool.folds], device=device)
+    for kind, parts in trained.items():
+        for (_, held), part in zip(pool.folds, parts, strict=True):
+            made[kind][held] = part
+    np.savez_compressed(pool.path("networks"), **made)
+
+
+def networks_on_folds(
+    pool: Pool,
+    kinds: Mapping[str, Any],
+    folds: Sequence[tuple[Any, Any]],
+    rows: Sequence[Any],
+    *,
+    device: str,
+) -> dict[str, list[npt.NDArray[Any]]]:
+    """Return what networks that were trained on folds predict for rows of each fold."""
     table, members = pool.table, []
-    for spec, backbone, settings in NETWORKS.values():
+    for spec, backbone, settings in kinds.values():
         encoding = Encoding.parse(spec)
         fitted = encoding.start.encoder().fit(table.numbers, table.target).fitted_ if table.numbers.shape[1] else ()
         batch = int(np.clip(2 ** round(np.log2(table.n_rows / 16)), 32, 256))
@@ -244,18 +261,12 @@ def train_networks(pool: Pool, device: str) -> None:
                 fit, held, fitted, encoding.learnable, seed=1000 * fold, embedding=encoding.embedding,
                 backbone=backbone, config=config,
             )
-            for fold, (fit, held) in enumerate(pool.folds)
+            for fold, (fit, held) in enumerate(folds)
         ]  # fmt: skip
     trained = train(table, members, members[0].backbone, TrainingConfig(), device=device, ensemble=True)
-    outputs = trained.outputs(table.numbers, table.codes, [member.valid for member in members])
-    made = {}
-    for place, kind in enumerate(NETWORKS):
-        parts = outputs[FOLDS * place : FOLDS * (place + 1)]
-        values = np.zeros((table.n_rows, parts[0].shape[1]))
-        for (_, held), part in zip(pool.folds, parts, strict=True):
-            values[held] = part
-        made[kind] = _standard(pool, values).astype(np.float32)
-    np.savez_compressed(pool.path("networks"), **made)
+    outputs = trained.outputs(table.numbers, table.codes, list(rows) * len(kinds))
+    made = [_standard(pool, part) for part in outputs]
+    return {kind: made[len(folds) * place : len(folds) * (place + 1)] for place, kind in enumerate(kinds)}
 
 
 def _standard(pool: Pool, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -271,7 +282,7 @@ def train_trees(pool: Pool) -> None:
     made = {kind: np.zeros((pool.table.n_rows, max(pool.table.n_classes, 1))) for kind in kinds}
     for kind, values in made.items():
         for fit, held in pool.folds:
-            values[held] = _catboost(pool, fit, held) if kind == "CatBoost" else _lightgbm(pool, TREES[kind], fit, held)
+            values[held] = _catboost(pool, fit, held) if kind == "CatBoost" else lightgbm_on_fold(pool, TREES[kind], fit, held, held)
     np.savez_compressed(pool.path("trees"), **{kind: values.astype(np.float32) for kind, values in made.items()})
 
 
@@ -292,7 +303,10 @@ def _logarithms(shares: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return np.log(shares.clip(1e-13))
 
 
-def _lightgbm(pool: Pool, differences: dict[str, Any], fit: Any, held: Any) -> npt.NDArray[Any]:
+def lightgbm_on_fold(
+    pool: Pool, differences: dict[str, Any], fit: Any, held: Any, rows: Any, *, n_threads: int = 0
+) -> npt.NDArray[Any]:
+    """Return what trees that were trained on some rows, and stopped early by others, predict for a third part."""
     import lightgbm  # noqa: PLC0415 - not on every machine
 
     values, categorical = _columns(pool)
@@ -301,11 +315,11 @@ def _lightgbm(pool: Pool, differences: dict[str, Any], fit: Any, held: Any) -> n
     n_classes = pool.table.n_classes
     task = {0: {"objective": "l2", "metric": "rmse"}, 2: {"objective": "binary", "metric": "binary_logloss"}}
     several = {"objective": "multiclass", "num_class": n_classes, "metric": "multi_logloss"}
-    settings = {**USUAL, **task.get(n_classes, several), **differences, "seed": 1, "verbosity": -1}
+    settings = {**USUAL, **task.get(n_classes, several), **differences, "seed": 1, "verbosity": -1, "num_threads": n_threads}
     data = lightgbm.Dataset(values[fit], pool.target[fit], categorical_feature=categorical, params=dict(settings))
     valid = data.create_valid(values[held], pool.target[held])
     model = lightgbm.train(settings, data, 2000, [valid], callbacks=[lightgbm.early_stopping(50, verbose=False)])
-    predicted = np.asarray(model.predict(values[held], num_iteration=model.best_iteration))
+    predicted = np.asarray(model.predict(values[rows], num_iteration=model.best_iteration))
     return predicted[:, None] if pool.is_regression else _logarithms(predicted)
 
 
