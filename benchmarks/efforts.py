@@ -66,8 +66,8 @@ def _tabm(encoding: str, width: int, n_predictions: int, epochs: int) -> tuple[s
 WAVES, RAMPS, FINE, SPLINES = "PBLD@16", "PLE-Q@30+L4x", "PLE-Q@100+L4x", "BS-Q@15+L4x"
 SIZES = {
     WAVES: [
-        ((96, 96), 128), ((128, 128), 32), ((128, 128), 64), ((128, 128), 96), ((160, 160), 48), ((160, 160), 96),
-        ((160, 160), 160), ((256, 256), 48), ((256, 256), 96), ((128,) * 3, 32), ((128,) * 3, 64), ((128,) * 3, 96),
+        ((96, 96), 64), ((96, 96), 128), ((128, 128), 32), ((128, 128), 64), ((128, 128), 96), ((160, 160), 48),
+        ((160, 160), 96), ((160, 160), 160), ((256, 256), 48), ((256, 256), 96), ((128,) * 3, 32), ((128,) * 3, 64), ((128,) * 3, 96),
         ((192,) * 3, 48), ((192,) * 3, 64), ((256,) * 3, 48), ((256,) * 3, 96), ((256,) * 3, 192),
     ],
     RAMPS: [
@@ -200,14 +200,15 @@ class Pool:
             return float(np.sqrt(np.mean((predictions[:, 0] - target) ** 2)))
         return float(-np.log(np.maximum(predictions[np.arange(len(target)), target], 1e-7)).mean())
 
-    def error(self, predictions: npt.NDArray[Any]) -> float:
+    def error(self, predictions: npt.NDArray[Any], rows: Any = slice(None)) -> float:
         """Return RMSE or 1 - AUC."""
         if self.is_regression:
-            return self.loss(predictions)
+            return self.loss(predictions, rows)
+        target = self.target[rows]
         if predictions.shape[1] == 2:
-            return max(1.0 - float(roc_auc_score(self.target, predictions[:, 1])), 1e-6)
-        codes, counts = np.unique(self.target, return_counts=True)
-        areas = [roc_auc_score(self.target == code, predictions[:, code]) for code in codes]
+            return max(1.0 - float(roc_auc_score(target, predictions[:, 1])), 1e-6)
+        codes, counts = np.unique(target, return_counts=True)
+        areas = [roc_auc_score(target == code, predictions[:, code]) for code in codes]
         return max(1.0 - float(np.average(areas, weights=counts)), 1e-6)
 
     def together(self, kinds: Sequence[str]) -> npt.NDArray[np.float64]:
@@ -232,10 +233,17 @@ class Pool:
 
 
 def train_networks(pool: Pool, device: str) -> None:
-    """Write the out-of-fold predictions of every kind of network."""
-    made = {kind: np.zeros((pool.table.n_rows, max(pool.table.n_classes, 1)), np.float32) for kind in NETWORKS}
-    trained = networks_on_folds(pool, NETWORKS, pool.folds, [held for _, held in pool.folds], device=device)
+    """Add the out-of-fold predictions of every kind of network that the file does not have."""
+    made = {}
+    if pool.path("networks").exists():
+        with np.load(pool.path("networks")) as file:
+            made = {kind: file[kind] for kind in file.files}
+    missing = {kind: about for kind, about in NETWORKS.items() if kind not in made}
+    if not missing:
+        return
+    trained = networks_on_folds(pool, missing, pool.folds, [held for _, held in pool.folds], device=device)
     for kind, parts in trained.items():
+        made[kind] = np.zeros((pool.table.n_rows, parts[0].shape[1]), np.float32)
         for (_, held), part in zip(pool.folds, parts, strict=True):
             made[kind][held] = part
     np.savez_compressed(pool.path("networks"), **made)
@@ -428,11 +436,9 @@ def main() -> None:
     else:
         for name in options.tables:
             pool = Pool(options.out, name)
-            if pool.path(options.command).exists():
-                continue
             if options.command == "networks":
                 train_networks(pool, options.device)
-            else:
+            elif not pool.path("trees").exists():
                 train_trees(pool)
             print(name, flush=True)
 
