@@ -1,14 +1,17 @@
 """What the efforts train on a CPU is what was measured out of fold: `benchmarks/efforts`."""
 
 import csv
+import math
+import statistics
 from pathlib import Path
 
 import pytest
 
 from knotwork._trees import RANDOM, SMALL, USUAL
-from knotwork.estimators._plans import ON_CPU, TREES
+from knotwork.estimators._plans import DEVICE_EFFORTS, ON_CPU, TREES
 
 SCORES = Path(__file__).parents[1] / "benchmarks" / "efforts" / "scores.csv"
+BAGS = SCORES.with_name("bags.csv")
 
 
 @pytest.fixture(scope="module")
@@ -42,3 +45,18 @@ def test_trees_are_those_that_were_measured(losses):
     assert {"trees", "trees, random thresholds", "trees, 15 leaves"} <= set(losses)
     assert {kind.learning_rate for kind in TREES.kinds["fast"]} == {0.1}
     assert {"trees, 15 leaves, rate 0.1", "trees, random thresholds, 15 leaves, rate 0.1"} <= set(losses)
+
+
+def test_more_folds_were_better_on_held_out_rows():
+    """The numbers of folds of the efforts are those of the smallest mean error on rows that were held out."""
+    errors = {}
+    with BAGS.open() as file:
+        for row in csv.DictReader(file):
+            errors.setdefault(row["set"], {})[row["table"]] = float(row["error"])
+    for effort, (most, fewest) in (("fast", (6, 4)), ("balanced", (8, 5))):
+        assert DEVICE_EFFORTS["cpu"].folds[effort] == (most, fewest)
+        more, fewer = (errors[f"{effort}, {count} folds"] for count in (most, fewest))
+        ratios = [math.log(more[table] / fewer[table]) for table in fewer]
+        assert len(ratios) == 30
+        assert statistics.mean(ratios) < -0.005
+        assert statistics.median(ratios) < -0.002

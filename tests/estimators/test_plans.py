@@ -80,10 +80,19 @@ def test_several_kinds_are_trained_properly_or_one(limit):
     limited, efforts = plan("best", data, time_limit=limit), DEVICE_EFFORTS["cpu"]
     trained = [(recipe.backbone, recipe.config.max_epochs) for recipe in limited.recipes]
     prefixes = [
-        (efforts.folds[effort], [(kind.backbone, kind.epochs) for kind in kinds[: len(trained)]])
+        (folds, [(kind.backbone, kind.epochs) for kind in kinds[: len(trained)]])
         for effort, kinds in efforts.kinds.items()
+        for folds in efforts.folds[effort]
     ]
     assert len(trained) == 1 or (limited.n_folds, trained) in prefixes
+
+
+def test_small_tables_have_more_folds():
+    for effort, (most, *_, fewest) in (("fast", (6, 4)), ("balanced", (8, 5))):
+        shapes = ((1000, 10), (30_000, 50))
+        folds = [plan(effort, make_table(*shape), members="all").n_folds for shape in shapes]
+        assert folds == [most, fewest]
+    assert plan(data=make_table(1000, 10), members="trees").n_folds == 8
 
 
 def test_beside_trees_networks_are_left_out_rather_than_cut_to_nothing():

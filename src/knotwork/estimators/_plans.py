@@ -256,8 +256,8 @@ class DeviceEfforts:
     ----------
     kinds : dict of str to tuple of Kind
         The kinds of networks of each effort.
-    folds : dict of str to int
-        Folds of each effort.
+    folds : dict of str to tuple of int
+        Numbers of folds of each effort: the most, and those where time does not suffice for them.
     seconds : dict of str to pair of float
         Seconds that training may take: at least, and for each row.
     products : float
@@ -270,7 +270,7 @@ class DeviceEfforts:
     """
 
     kinds: dict[str, tuple[Kind, ...]]
-    folds: dict[str, int]
+    folds: dict[str, tuple[int, ...]]
     seconds: dict[str, tuple[float, float]]
     products: float
     row_seconds: float
@@ -281,8 +281,8 @@ class DeviceEfforts:
 DEVICE_EFFORTS = {
     "cpu": DeviceEfforts(
         kinds=ON_CPU,
-        folds={"fast": 4, "balanced": 5, "best": 8},
-        seconds={"fast": (3.0, 0.8e-3), "balanced": (16.7, 2.2e-3), "best": (200.0, 30e-3)},
+        folds={"fast": (6, 4), "balanced": (8, 5), "best": (8,)},
+        seconds={"fast": (3.0, 0.8e-3), "balanced": (20.0, 1.4e-3), "best": (200.0, 30e-3)},
         products=2.4e10,
         row_seconds=1.2e-6,
         code_seconds=1.0e-6,
@@ -290,7 +290,7 @@ DEVICE_EFFORTS = {
     ),
     "cuda": DeviceEfforts(
         kinds=ON_GPU,
-        folds={"fast": 5, "balanced": 8, "best": 8},
+        folds={"fast": (5,), "balanced": (8,), "best": (8,)},
         seconds={"fast": (1.0, 1e-4), "balanced": (10.0, 5e-4), "best": (60.0, 3e-3)},
         products=1e13,
         row_seconds=0.0,
@@ -363,7 +363,7 @@ def plan_effort(
 ) -> FitPlan:
     """Return what an effort trains on a table: boosted trees first, then networks.
 
-    If the networks of the effort would take too long, there are fewer kinds of them; then those of the next smaller
+    If the networks of the effort would take too long, there are fewer folds, then fewer kinds of them; then those of the next smaller
     effort; then fewer epochs and folds; and none beside trees if that would be too long as well. In a table of very
     many columns they are small, without an encoding.
 
@@ -389,19 +389,20 @@ def plan_effort(
     seconds, efforts = effort_seconds(effort, table.n_rows, device=device), _efforts_on(device)
     if time_limit is not None:
         seconds = min(seconds, SHARE_OF_LIMIT * time_limit * speed)
-    trees = _trees_of(effort, table, members, seconds=seconds, n_columns=table.numbers.shape[1] + n_categorical)
-    if trees and time_limit is not None:
-        seconds *= 1.0 - TREES.share
+    has_trees = members != "networks" and _has_trees(table, members)
+    is_short = has_trees and time_limit is not None
     networks: list[Recipe] = []
-    folds = n_folds or efforts.folds[effort]
+    folds = n_folds or max(efforts.folds[effort])
     for kinds, share, fewer in _smaller(effort, efforts, table) if members != "trees" else ():
         networks, folds = _recipes(kinds, table, share=share), n_folds or fewer
-        if _seconds(networks, table, folds, efforts) <= seconds:
+        if _seconds(networks, table, folds, efforts) <= (1.0 - TREES.share if is_short else 1.0) * seconds:
             break
     else:
-        if trees and time_limit is not None:
-            networks, folds = [], n_folds or efforts.folds[effort]
+        if is_short:
+            networks, folds = [], n_folds or min(efforts.folds[effort])
     folds = 1 if n_folds is None and table.n_rows < FEWEST_ROWS_FOR_FOLDS else folds
+    n_columns = table.numbers.shape[1] + n_categorical
+    trees = _trees_of(effort, table, folds, seconds=seconds, n_columns=n_columns) if has_trees else []
     most_kept = len(trees) + min(KINDS_THAT_PREDICT[effort], len(networks))
     usual = 0 if members == "trees" else efforts.kinds[effort][0].epochs
     recipes = [*trees, *networks]
@@ -423,14 +424,11 @@ def _efforts_on(device: str) -> DeviceEfforts:
     return DEVICE_EFFORTS["cuda" if device == "cuda" else "cpu"]
 
 
-def _trees_of(effort: str, table: TrainingTable, members: str, *, seconds: float, n_columns: int) -> list[Recipe]:
+def _trees_of(effort: str, table: TrainingTable, n_folds: int, *, seconds: float, n_columns: int) -> list[Recipe]:
     """Return the boosted trees of an effort, with as many rounds as a part of the time suffices for."""
-    if members == "networks" or not _has_trees(table, members):
-        return []
     n_trees = table.n_targets * max(table.n_classes if table.n_classes > 2 else 1, table.goal.n_outputs)
     per_round = n_trees * (TREES.round_seconds + TREES.value_seconds * table.n_rows * n_columns)
-    folds = DEVICE_EFFORTS["cpu"].folds[effort]
-    affordable = TREES.share * seconds / (folds * len(TREES.kinds[effort]) * per_round)
+    affordable = TREES.share * seconds / (n_folds * len(TREES.kinds[effort]) * per_round)
     return [Recipe((), kind.within(affordable), TrainingConfig()) for kind in TREES.kinds[effort]]
 
 
@@ -452,15 +450,17 @@ def _has_trees(table: TrainingTable, members: str) -> bool:
 def _smaller(effort: str, efforts: DeviceEfforts, table: TrainingTable) -> Iterator[tuple[Sequence[Kind], float, int]]:
     """Yield kinds of networks, shares of their epochs, and numbers of folds, from the most work to the least."""
     if table.numbers.shape[1] > MANY_COLUMNS:
-        yield efforts.kinds[effort], 1.0, efforts.folds[effort]
+        yield efforts.kinds[effort], 1.0, max(efforts.folds[effort])
         for share in (1.0, 0.5, 0.25, 0.1):
             yield (SCALED,), share, FEWEST_FOLDS_OF_EFFORTS
         return
     # One kind that is trained properly is better than several that are cut short, and several kinds on few folds are
     # better than fewer on many.
     for place in range(EFFORTS.index(effort), -1, -1):
-        kinds, folds = efforts.kinds[EFFORTS[place]], efforts.folds[EFFORTS[place]]
+        kinds, (*more, folds) = efforts.kinds[EFFORTS[place]], efforts.folds[EFFORTS[place]]
         fewest = len(efforts.kinds[EFFORTS[place - 1]]) if place else 1
+        for many in more:
+            yield kinds, 1.0, many
         for count in range(len(kinds), fewest - 1, -1):
             yield kinds[:count], 1.0, folds
     few = max(folds // 2, FEWEST_FOLDS_OF_EFFORTS)
