@@ -117,8 +117,8 @@ def train_bags(pool: Pool, members: str, seed: int, device: str) -> dict[str, np
 
 
 def _ended(kind: str) -> tuple[object, object, dict[str, object]]:
-    encoding, backbone, settings = NETWORKS[kind]
-    return encoding, backbone, {**settings, **ENDED}
+    encoding, backbone, settings = NETWORKS[NARROW if kind == SHORT else kind]
+    return encoding, backbone, {**settings, **ENDED, **({"max_epochs": 64} if kind == SHORT else {})}
 
 
 def errors(out: Path, name: str) -> dict[str, list[tuple[float, float]]]:

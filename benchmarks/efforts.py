@@ -66,8 +66,8 @@ def _tabm(encoding: str, width: int, n_predictions: int, epochs: int) -> tuple[s
 WAVES, RAMPS, FINE, SPLINES = "PBLD@16", "PLE-Q@30+L4x", "PLE-Q@100+L4x", "BS-Q@15+L4x"
 SIZES = {
     WAVES: [
-        ((96, 96), 64), ((96, 96), 128), ((128, 128), 32), ((128, 128), 64), ((128, 128), 96), ((160, 160), 48),
-        ((160, 160), 96), ((160, 160), 160), ((256, 256), 48), ((256, 256), 96), ((128,) * 3, 32), ((128,) * 3, 64), ((128,) * 3, 96),
+        ((96, 96), 128), ((128, 128), 32), ((128, 128), 64), ((128, 128), 96), ((160, 160), 48), ((160, 160), 96),
+        ((160, 160), 160), ((256, 256), 48), ((256, 256), 96), ((128,) * 3, 32), ((128,) * 3, 64), ((128,) * 3, 96),
         ((192,) * 3, 48), ((192,) * 3, 64), ((256,) * 3, 48), ((256,) * 3, 96), ((256,) * 3, 192),
     ],
     RAMPS: [
@@ -130,6 +130,8 @@ TREES: dict[str, dict[str, Any]] = {
 REFERENCES = ("LightGBM's defaults", "CatBoost")
 GROWN = ("trees", "trees, random thresholds", "trees, 15 leaves")
 """The trees of `effort="balanced"`, which networks are added to."""
+BALANCED = (*GROWN, "realmlp 96-96 PBLD@16 128", "realmlp 160-160 BS-Q@15+L4x 96", "realmlp 128-128 PLE-Q@100+L4x 96")
+"""All kinds of members of `effort="balanced"`."""
 
 
 def write_tables(out: Path, names: Sequence[str]) -> None:
@@ -389,22 +391,32 @@ class Selection:
         for more in ((), GROWN):
             yield from ("", f"Networks {'beside the three kinds of trees' if more else 'alone'}:\n")
             yield from self._forward(list(more), [kind for kind in self.kinds if kind in NETWORKS])
-        yield from ("", "One kind beside the three kinds of trees:\n", "| kind | loss | error |", "|---|---|---|")
+        several = Selection([pool for pool in self.pools if "CatBoost" in pool.predictions])
+        rows = (("`balanced`", BALANCED), ("`balanced` and CatBoost", (*BALANCED, "CatBoost")))
+        yield from ("", f"CatBoost as a member, {len(several.pools)} tables:\n")
+        yield from several.table(rows)
         alone = sorted((*self.means([*GROWN, kind]), kind) for kind in self.kinds if kind in NETWORKS)
+        yield from ("", "One kind beside the three kinds of trees:\n", "| kind | loss | error |", "|---|---|---|")
         yield from (f"| {kind} | {loss:.4f} | {error:.4f} |" for loss, error, kind in alone)
 
     def _forward(self, chosen: list[str], left: list[str], most: int = 5) -> Iterator[str]:
-        names = (*REFERENCES, "mean of both")
-        yield f"| kinds | loss | error | {' | '.join(f'error / {name}, wins' for name in names)} |"
-        yield "|---|---|---" + "|---" * len(names) + "|"
+        rows = []
         for _ in range(most):
             best = min(left, key=lambda kind: self.means([*chosen, kind])[0])
             chosen.append(best)
             left.remove(best)
-            loss, error = self.means(chosen)
-            medians = self.medians(chosen)
-            others = " | ".join(f"{median:.3f}, {wins:.0%}" for median, wins in medians.values())
-            yield f"| + {best} | {loss:.4f} | {error:.4f} | {others} |"
+            rows.append((f"+ {best}", tuple(chosen)))
+        yield from self.table(rows)
+
+    def table(self, rows: Sequence[tuple[str, Sequence[str]]]) -> Iterator[str]:
+        """Yield scores of sets of kinds, each with its name."""
+        names = (*REFERENCES, "mean of both")
+        yield f"| kinds | loss | error | {' | '.join(f'error / {name}, wins' for name in names)} |"
+        yield "|---|---|---" + "|---" * len(names) + "|"
+        for name, kinds in rows:
+            loss, error = self.means(kinds)
+            others = " | ".join(f"{median:.3f}, {wins:.0%}" for median, wins in self.medians(kinds).values())
+            yield f"| {name} | {loss:.4f} | {error:.4f} | {others} |"
 
 
 def select(out: Path, names: Sequence[str]) -> None:
