@@ -18,6 +18,7 @@ import safetensors  # noqa: F401 - that it is missing is noticed here, not after
 
 from knotwork._checks import argument_error, check_choice, check_int, type_error
 from knotwork._kernels.encoding import StackPart
+from knotwork._light import Residuals
 from knotwork._model_files import (
     FILE_LIMITS,
     SCALARS,
@@ -37,7 +38,6 @@ from knotwork._trees import TREE_NAMES, Forest
 from knotwork.encoders import METHOD_TABLE, Embedding, Encoding, FeatureChoice
 from knotwork.errors import PersistenceError
 from knotwork.estimators._base import TabularEstimator
-from knotwork.estimators._combination import Residuals
 from knotwork.estimators._estimators import TabularClassifier, TabularRegressor
 from knotwork.estimators._model import Calibration, Classification, FittedModel, Regression, Task
 from knotwork.estimators._saved_networks import (

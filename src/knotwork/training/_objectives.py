@@ -22,7 +22,7 @@ from torch.nn import functional
 from knotwork._checks import argument_error, check_choice, check_number, listed, type_error
 from knotwork._kernels.losses import log_loss, squared_loss
 from knotwork.errors import ColumnError
-from knotwork.nn import OnnxGraph
+from knotwork._graph import Graph
 from knotwork.training._metrics import METRICS, Metric, row_metric
 
 Array = npt.NDArray[np.float64]
@@ -128,7 +128,7 @@ class Objective(ABC):
         """Return what outputs of a network predict, of the same shape, (..., n_outputs)."""
         return outputs
 
-    def to_onnx(self, graph: OnnxGraph, outputs: str, n_targets: int) -> str:
+    def to_graph(self, graph: Graph, outputs: str, n_targets: int) -> str:
         """Add `predictions` to a graph: of float64 outputs of shape (n, n_targets * n_outputs), of the same shape."""
         del graph, n_targets
         return outputs
@@ -170,6 +170,11 @@ class Objective(ABC):
         Residuals divided by the width should be alike for all rows; without a better choice it is 1.
         """
         return predictions[..., 0], np.ones(predictions.shape[:-1])
+
+    def interval_to_graph(self, graph: Graph, predictions: str) -> tuple[str, str]:
+        """Add `centre_and_spread` of float64 predictions of shape (n, n_targets, n_outputs) to a graph."""
+        centre = graph.pick(predictions, 0)
+        return centre, graph("Exp", graph("Mul", centre, np.float64(0.0)))
 
 
 @final
@@ -303,7 +308,7 @@ class Quantile(Objective):
         steps = [functional.softplus(outputs[..., place] + start) for place, start in enumerate(others, start=1)]
         return torch.stack([outputs[..., 0] + first, *steps], dim=-1).cumsum(dim=-1)
 
-    def to_onnx(self, graph: OnnxGraph, outputs: str, n_targets: int) -> str:
+    def to_graph(self, graph: Graph, outputs: str, n_targets: int) -> str:
         """Add the quantiles: the first is the sum of output and start, the others add a softplus."""
         moved = graph("Add", outputs, np.tile(self.starts, n_targets))
         if self.n_outputs == 1:
@@ -337,6 +342,14 @@ class Quantile(Objective):
         low, high = predictions[..., 0], predictions[..., -1]
         return 0.5 * low + 0.5 * high, 0.5 * high - 0.5 * low
 
+    def interval_to_graph(self, graph: Graph, predictions: str) -> tuple[str, str]:
+        """Add the middle of the lowest and the highest quantile, and half of their distance."""
+        if self.n_outputs == 1:
+            return super().interval_to_graph(graph, predictions)
+        ends = graph.pick(predictions, 0), graph.pick(predictions, self.n_outputs - 1)
+        low, high = (graph("Mul", end, np.float64(0.5)) for end in ends)
+        return graph("Add", low, high), graph("Sub", high, low)
+
 
 @dataclass(frozen=True)
 class Deviance(Objective):
@@ -363,7 +376,7 @@ class Deviance(Objective):
         """Return means."""
         return outputs.clamp(-self.largest_log, self.largest_log).exp()
 
-    def to_onnx(self, graph: OnnxGraph, outputs: str, n_targets: int) -> str:
+    def to_graph(self, graph: Graph, outputs: str, n_targets: int) -> str:
         """Add the means."""
         del n_targets
         return graph("Exp", graph("Clip", outputs, np.float64(-self.largest_log), np.float64(self.largest_log)))
@@ -408,6 +421,11 @@ class Deviance(Objective):
     def centre_and_spread(self, predictions: Array) -> tuple[Array, Array]:
         """Return means, and the standard deviations of the distribution, up to a factor."""
         return predictions[..., 0], predictions[..., 0] ** (0.5 * self.power)
+
+    def interval_to_graph(self, graph: Graph, predictions: str) -> tuple[str, str]:
+        """Add means, and the standard deviations of the distribution, up to a factor."""
+        means = graph.pick(predictions, 0)
+        return means, graph("Pow", means, np.float64(0.5 * self.power))
 
 
 @final
@@ -484,7 +502,7 @@ class Gaussian(Objective):
         spread = functional.softplus(outputs[..., 1] + self.start) + self.smallest_std
         return torch.stack([outputs[..., 0], spread], dim=-1)
 
-    def to_onnx(self, graph: OnnxGraph, outputs: str, n_targets: int) -> str:
+    def to_graph(self, graph: Graph, outputs: str, n_targets: int) -> str:
         """Add means and standard deviations, in turn."""
         moved = graph.softplus(graph("Add", outputs, np.float64(self.start)))
         spread = graph("Add", moved, np.float64(self.smallest_std))
@@ -498,6 +516,10 @@ class Gaussian(Objective):
     def centre_and_spread(self, predictions: Array) -> tuple[Array, Array]:
         """Return means and standard deviations."""
         return predictions[..., 0], predictions[..., 1]
+
+    def interval_to_graph(self, graph: Graph, predictions: str) -> tuple[str, str]:
+        """Add means and standard deviations."""
+        return graph.pick(predictions, 0), graph.pick(predictions, 1)
 
 
 class ClassObjective(Objective):
