@@ -50,6 +50,10 @@ def _selu(x: Array) -> Array:
     return gamma * np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0)))
 
 
+def _sigmoid(x: Array) -> Array:
+    return 1 / (1 + np.exp(-x))
+
+
 def _sum(*values: Array) -> Array:
     out = values[0]
     for value in values[1:]:
@@ -188,9 +192,11 @@ OPERATIONS: dict[str, Operation] = {
     "Pow": Operation(np.power, "pow(a, b)"),
     "Relu": Operation(lambda x: np.maximum(x, 0), "a > 0 ? a : 0"),
     "Selu": Operation(_selu, f"{SELU_GAMMA!r} * (a > 0 ? a : {SELU_ALPHA!r} * expm1(a))"),
+    "Sigmoid": Operation(_sigmoid, "1 / (1 + exp(-a))"),
     "Sin": Operation(np.sin, "sin(a)"),
     "Sqrt": Operation(np.sqrt, "sqrt(a)"),
     "Sub": Operation(np.subtract, "a - b"),
+    "Tanh": Operation(np.tanh, "tanh(a)"),
     "Where": Operation(np.where, "a ? b : c"),
     # Along axes.
     "Concat": Operation(lambda *values, axis: np.concatenate(values, axis=axis)),

@@ -1,5 +1,6 @@
 """Predictions without torch: models as graphs, a light runtime for them, and other formats."""
 
 from knotwork._light._export import check_suffix, export
+from knotwork._light._javascript import payload, runtime_js
 from knotwork._light._predictor import SMALLEST_PROBABILITY, Predictor, add_mean, add_temperature
 from knotwork._light._residuals import Residuals

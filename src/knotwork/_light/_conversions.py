@@ -1,12 +1,23 @@
 """What becomes of the cells of a table before a graph takes them, in JSON: for other languages, and for metadata."""
 
+import re
 from dataclasses import asdict
 from typing import Any
 
 from knotwork._checks import listed, warn_user
 from knotwork._preparation.cells import DIGITS
 from knotwork._preparation.columns import Columns
-from knotwork._preparation.formats import DATE_CYCLES, MISSING_MARKS, BooleanFormat, DateFormat, NumberFormat
+from knotwork._preparation.formats import (
+    AMOUNT,
+    DATE_CYCLES,
+    MISSING_MARKS,
+    MOST_TEXT,
+    PATTERNS,
+    SPACES,
+    BooleanFormat,
+    DateFormat,
+    NumberFormat,
+)
 from knotwork._preparation.learning import Role, TableColumn
 from knotwork.errors import ColumnWarning
 
@@ -34,6 +45,7 @@ def column_contents(columns: Columns) -> list[dict[str, Any]]:
                 "categories": list(column.categories) if column.role == Role.CATEGORICAL else None,
                 "format": _format(column.format),
                 "numbers": list(map(str, names[places])) if field == "numbers" else [],
+                "patterns": _patterns(column.format),
                 "conversion": _sentence(column),
             }
         )
@@ -73,9 +85,23 @@ def _date_formula(part: str) -> str:
     return f"sin(2 pi {letter} / {period:g}) and cos(2 pi {letter} / {period:g}) with {DATE_FORMULAS[part]}"
 
 
-def marks() -> list[str]:
-    """Return the texts that stand for a missing value."""
-    return sorted(MISSING_MARKS)
+def reading_contents() -> dict[str, Any]:
+    """Return what the reading of all columns needs, as types of JSON."""
+    return {"marks": sorted(MISSING_MARKS), "digits": DIGITS, "cycles": DATE_CYCLES}
+
+
+def _patterns(written: Any) -> dict[str, Any] | None:
+    """Return the patterns by which the texts of a format are read, in the spelling of JavaScript."""
+    match written:
+        case NumberFormat():
+            usual, body = (pattern.pattern for pattern in written.patterns)
+            patterns = {"amount": AMOUNT.pattern, "usual": usual, "body": body}
+        case DateFormat():
+            patterns = {"date": PATTERNS[written.order].pattern}
+        case _:
+            return None
+    spelt = {name: re.sub(r"\(\?P=(\w+)\)", r"\\k<\1>", text).replace("(?P<", "(?<") for name, text in patterns.items()}
+    return {**spelt, "most": MOST_TEXT, "spaces": SPACES}
 
 
 def warn_conversions(columns: Columns, path: Any) -> None:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from knotwork._light import check_suffix, export
+from knotwork._light import Predictor, check_suffix, export
 from knotwork._pictures import pictures_html
 from knotwork._preparation.columns import CodedTable
 from knotwork._tables import is_stream
@@ -299,16 +299,23 @@ class TabularEstimator(BaseEstimator):
 
         ``.onnx``: see `export_onnx`.
 
+        ``.js``: JavaScript for pages and node, with the name ``model``. ``model.predict(rows)`` takes an array of
+        objects, from the names of columns to cells, which are read as in Python: text, dates and percentages too.
+        ``model.predictProba(rows)`` and ``model.interval(rows, coverage)`` return arrays.
+
         Parameters
         ----------
         path : str or Path
             The file; an existing one is replaced.
         """
+        check_is_fitted(self)
+        export(self._predictor, path, check_suffix(path))
+
+    def _predictor(self) -> Predictor:
+        """Return the fitted model as a graph."""
         from knotwork.estimators._predictor import predictor_of  # noqa: PLC0415 - only exports need it
 
-        check_is_fitted(self)
-        suffix = check_suffix(path)
-        export(predictor_of(self._model), path, suffix)
+        return predictor_of(self._fitted)
 
     def export_onnx(self, path: str | Path) -> None:
         """Write the whole predictor as an ONNX model for any number of rows: scaling, encoding, categories and network.
@@ -333,10 +340,8 @@ class TabularEstimator(BaseEstimator):
         ``std``, of the same shape; for classes ``probabilities``, float64 of shape (n, n_classes), and ``label`` of
         shape (n,): text, whole numbers, float64 or booleans.
         """
-        from knotwork.estimators._predictor import predictor_of  # noqa: PLC0415 - only exports need it
-
         check_is_fitted(self)
-        export(predictor_of(self._model), path, ".onnx")
+        export(self._predictor, path, ".onnx")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
