@@ -85,9 +85,9 @@ def test_labels_and_several_targets(tmp_path):
     assert classes == [False, True]
     two = regressor(X, X[["a", "b"]].to_numpy())
     two.export(tmp_path / "two.js")
-    given, ends = in_node(tmp_path / "two.js", X, "predict(rows)", "interval(rows)")
+    given, ends = in_node(tmp_path / "two.js", X, "predict(rows)", "interval(rows, 0.8)")
     np.testing.assert_allclose(given, two.predict(X), atol=1e-5)
-    np.testing.assert_allclose(ends, two.predict_interval(X), atol=1e-5)
+    np.testing.assert_allclose(ends, two.predict_interval(X, 0.8), atol=1e-5)
 
 
 def test_a_missing_column_is_named(tmp_path):

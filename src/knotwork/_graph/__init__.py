@@ -2,7 +2,7 @@
 
 from knotwork._graph._forest import Floats, Forest, Ints
 from knotwork._graph._graph import DOUBLE, EPSILON, FLOAT, Array, Graph, Node, as_numpy
-from knotwork._graph._operations import OPERATIONS, Operation, spline_widths
+from knotwork._graph._operations import OPERATIONS, Operator, spline_widths
 from knotwork._graph._program import Program, traced
 from knotwork._graph._storage import PackedGraph, StoredConstant, pack, unpack
 

@@ -1,7 +1,7 @@
 """The operations of graphs: one table, over which all runtimes and formats iterate.
 
 Operations and their attributes are those of ONNX, opset 18, but for ``Trees`` and ``Splines``. The functions here, in
-numpy, are the definition; `runtime.js` has the same in JavaScript, and `Operation.code` in C.
+numpy, are the definition; `runtime.js` has the same in JavaScript, and `Operator.code` in C.
 """
 
 from collections.abc import Callable
@@ -13,13 +13,13 @@ import numpy as np
 from knotwork._graph._forest import Forest
 from knotwork._graph._graph import Array, Graph
 
-SELU_ALPHA, SELU_GAMMA = 1.6732631921768188, 1.0507010221481323
-"""Constants of the function SELU."""
+SELU_FACTORS = (1.0507009873554805, 1.6732632423543772)
+"""Of the function SELU, and of its exponential."""
 
 
 @dataclass(frozen=True)
-class Operation:
-    """An operation.
+class Operator:
+    """An operation of graphs.
 
     Parameters
     ----------
@@ -46,8 +46,8 @@ def _mish(x: Array) -> Array:
 
 
 def _selu(x: Array) -> Array:
-    alpha, gamma = x.dtype.type(SELU_ALPHA), x.dtype.type(SELU_GAMMA)
-    return gamma * np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0)))
+    scale, factor = map(x.dtype.type, SELU_FACTORS)
+    return scale * np.where(x > 0, x, factor * np.expm1(np.minimum(x, 0)))
 
 
 def _sigmoid(x: Array) -> Array:
@@ -169,57 +169,57 @@ def spline_widths(knots: Array, order: int) -> Array:
     return np.where(widths > 0, widths, np.float32(1.0))
 
 
-OPERATIONS: dict[str, Operation] = {
+OPERATIONS: dict[str, Operator] = {
     # On each element, with the rules of numpy for shapes.
-    "Abs": Operation(np.abs, "fabs(a)"),
-    "Add": Operation(np.add, "a + b"),
-    "And": Operation(np.logical_and, "a && b"),
-    "Cast": Operation(lambda x, *, to: x.astype(to), "a"),
-    "Clip": Operation(_clip, "a < b ? b : a > c ? c : a"),
-    "Cos": Operation(np.cos, "cos(a)"),
-    "Div": Operation(np.divide, "a / b"),
-    "Equal": Operation(np.equal, "a == b"),
-    "Exp": Operation(np.exp, "exp(a)"),
-    "Floor": Operation(np.floor, "floor(a)"),
-    "GreaterOrEqual": Operation(np.greater_equal, "a >= b"),
-    "IsNaN": Operation(np.isnan, "a != a"),
-    "Less": Operation(np.less, "a < b"),
-    "Log": Operation(np.log, "log(a)"),
-    "Max": Operation(np.maximum, "a > b ? a : b"),
-    "Mish": Operation(_mish, "a * tanh(log1p(exp(-fabs(a))) + (a > 0 ? a : 0))"),
-    "Mul": Operation(np.multiply, "a * b"),
-    "Neg": Operation(np.negative, "-a"),
-    "Pow": Operation(np.power, "pow(a, b)"),
-    "Relu": Operation(lambda x: np.maximum(x, 0), "a > 0 ? a : 0"),
-    "Selu": Operation(_selu, f"{SELU_GAMMA!r} * (a > 0 ? a : {SELU_ALPHA!r} * expm1(a))"),
-    "Sigmoid": Operation(_sigmoid, "1 / (1 + exp(-a))"),
-    "Sin": Operation(np.sin, "sin(a)"),
-    "Sqrt": Operation(np.sqrt, "sqrt(a)"),
-    "Sub": Operation(np.subtract, "a - b"),
-    "Tanh": Operation(np.tanh, "tanh(a)"),
-    "Where": Operation(np.where, "a ? b : c"),
+    "Abs": Operator(np.abs, "fabs(a)"),
+    "Add": Operator(np.add, "a + b"),
+    "And": Operator(np.logical_and, "a && b"),
+    "Cast": Operator(lambda x, *, to: x.astype(to), "a"),
+    "Clip": Operator(_clip, "a < b ? b : a > c ? c : a"),
+    "Cos": Operator(np.cos, "cos(a)"),
+    "Div": Operator(np.divide, "a / b"),
+    "Equal": Operator(np.equal, "a == b"),
+    "Exp": Operator(np.exp, "exp(a)"),
+    "Floor": Operator(np.floor, "floor(a)"),
+    "GreaterOrEqual": Operator(np.greater_equal, "a >= b"),
+    "IsNaN": Operator(np.isnan, "a != a"),
+    "Less": Operator(np.less, "a < b"),
+    "Log": Operator(np.log, "log(a)"),
+    "Max": Operator(np.maximum, "a > b ? a : b"),
+    "Mish": Operator(_mish, "a * tanh(log1p(exp(-fabs(a))) + (a > 0 ? a : 0))"),
+    "Mul": Operator(np.multiply, "a * b"),
+    "Neg": Operator(np.negative, "-a"),
+    "Pow": Operator(np.power, "pow(a, b)"),
+    "Relu": Operator(lambda x: np.maximum(x, 0), "a > 0 ? a : 0"),
+    "Selu": Operator(_selu, "{!r} * (a > 0 ? a : {!r} * expm1(a))".format(*SELU_FACTORS)),
+    "Sigmoid": Operator(_sigmoid, "1 / (1 + exp(-a))"),
+    "Sin": Operator(np.sin, "sin(a)"),
+    "Sqrt": Operator(np.sqrt, "sqrt(a)"),
+    "Sub": Operator(np.subtract, "a - b"),
+    "Tanh": Operator(np.tanh, "tanh(a)"),
+    "Where": Operator(np.where, "a ? b : c"),
     # Along axes.
-    "Concat": Operation(lambda *values, axis: np.concatenate(values, axis=axis)),
-    "CumSum": Operation(_cumulated),
-    "Gather": Operation(lambda x, places, *, axis: np.take(x, places, axis=axis)),
-    "LayerNormalization": Operation(_layer_norm),
-    "LogSoftmax": Operation(_log_softmax),
-    "MatMul": Operation(np.matmul),
-    "Pad": Operation(_pad),
-    "ReduceLogSumExp": Operation(_log_sum_exp),
-    "ReduceMean": Operation(lambda x, axes, *, keepdims: x.mean(axis=tuple(axes.tolist()), keepdims=bool(keepdims))),
-    "ReduceSum": Operation(lambda x, axes, *, keepdims: x.sum(axis=tuple(axes.tolist()), keepdims=bool(keepdims))),
-    "Slice": Operation(_slice),
-    "Softmax": Operation(_softmax),
-    "Sum": Operation(_sum),
-    "Transpose": Operation(lambda x, *, perm: x.transpose(perm)),
+    "Concat": Operator(lambda *values, axis: np.concatenate(values, axis=axis)),
+    "CumSum": Operator(_cumulated),
+    "Gather": Operator(lambda x, places, *, axis: np.take(x, places, axis=axis)),
+    "LayerNormalization": Operator(_layer_norm),
+    "LogSoftmax": Operator(_log_softmax),
+    "MatMul": Operator(np.matmul),
+    "Pad": Operator(_pad),
+    "ReduceLogSumExp": Operator(_log_sum_exp),
+    "ReduceMean": Operator(lambda x, axes, *, keepdims: x.mean(axis=tuple(axes.tolist()), keepdims=bool(keepdims))),
+    "ReduceSum": Operator(lambda x, axes, *, keepdims: x.sum(axis=tuple(axes.tolist()), keepdims=bool(keepdims))),
+    "Slice": Operator(_slice),
+    "Softmax": Operator(_softmax),
+    "Sum": Operator(_sum),
+    "Transpose": Operator(lambda x, *, perm: x.transpose(perm)),
     # Of shapes only.
-    "Flatten": Operation(lambda x, *, axis: x.reshape(*x.shape[:axis], -1)),
-    "Identity": Operation(lambda x: x),
-    "Reshape": Operation(_reshape),
-    "Unsqueeze": Operation(lambda x, axes: np.expand_dims(x, tuple(axes.tolist()))),
+    "Flatten": Operator(lambda x, *, axis: x.reshape(*x.shape[:axis], -1)),
+    "Identity": Operator(lambda x: x),
+    "Reshape": Operator(_reshape),
+    "Unsqueeze": Operator(lambda x, axes: np.expand_dims(x, tuple(axes.tolist()))),
     # Of the library.
-    "Splines": Operation(_splines, expand=_expand_splines),
-    "Trees": Operation(_trees),
+    "Splines": Operator(_splines, expand=_expand_splines),
+    "Trees": Operator(_trees),
 }
 """The operations by name."""

@@ -19,7 +19,7 @@ from knotwork._preparation.targets import Labels
 
 OPSETS = {"": 18, "ai.onnx.ml": 4}
 IR_VERSION = 9
-TYPES = {"float32": 1, "float64": 11, "int64": 7, "int32": 6, "object": 8, "bool": 9, "uint64": 13}
+ONNX_TYPES = {"float32": 1, "float64": 11, "int64": 7, "int32": 6, "object": 8, "bool": 9, "uint64": 13}
 """The types of values, as ``onnx.TensorProto`` numbers them; text is of type object."""
 
 DOMAINS = {"LabelEncoder": "ai.onnx.ml", "TreeEnsembleRegressor": "ai.onnx.ml"}
@@ -50,7 +50,7 @@ def onnx_model(predictor: Predictor) -> bytes:
     outputs: dict[str, tuple[int, tuple[int | str, ...]]] = {}
     for name in names:
         graph.outputs[name] = values[given.outputs[name]]
-        outputs[name] = TYPES["float64"], ("n", *_row_shape(given, name, columns))
+        outputs[name] = ONNX_TYPES["float64"], ("n", *_row_shape(given, name, columns))
     if predictor.labels is not None:
         classes, type_ = _classes(predictor.labels)
         best = graph("ArgMax", graph.outputs["probabilities"], axis=1, keepdims=0)
@@ -70,7 +70,7 @@ def _made(onnx: Any, graph: Graph, inputs: dict[str, Any], outputs: dict[str, An
     make, tensor = onnx.helper, onnx.numpy_helper.from_array
     nodes = [
         make.make_node(node.operation, node.inputs, [node.output], domain=DOMAINS.get(node.operation, ""), **{
-            key: tensor(value, key) if isinstance(value, np.ndarray) else TYPES[value] if key == "to" else value
+            key: tensor(value, key) if isinstance(value, np.ndarray) else ONNX_TYPES[value] if key == "to" else value
             for key, value in node.attributes.items()
         })
         for node in graph.nodes
@@ -131,7 +131,7 @@ def _add_inputs(graph: Graph, columns: Columns) -> tuple[dict[str, Any], str]:
     inputs: dict[str, Any] = {}
     n_numerical = len(columns.numerical_names)
     if n_numerical:
-        inputs[NUMBERS_INPUT] = TYPES["float64"], ("n", n_numerical)
+        inputs[NUMBERS_INPUT] = ONNX_TYPES["float64"], ("n", n_numerical)
     codes = []
     for name, column in zip(input_names(columns), columns.categorical.values(), strict=True):
         type_, code = _add_codes(graph, name, column.kind, column.categories)
@@ -154,7 +154,7 @@ def _add_codes(graph: Graph, name: str, kind: str, categories: tuple[Any, ...]) 
         values = graph("Add", name, np.float64(0.0))  # -0 becomes 0
     codes = np.arange(1, len(keys) + 1) if categories else np.zeros(1, dtype=np.int64)
     tables = {"keys_tensor": keys, "values_tensor": codes.astype(np.int64), "default_tensor": np.zeros(1, np.int64)}
-    return TYPES[keys.dtype.name], graph("LabelEncoder", values, **tables)
+    return ONNX_TYPES[keys.dtype.name], graph("LabelEncoder", values, **tables)
 
 
 def _classes(labels: Labels) -> tuple[Array, int]:
@@ -162,6 +162,6 @@ def _classes(labels: Labels) -> tuple[Array, int]:
     kind = type(labels.values[0])
     if kind is int:
         dtype = "int64" if labels.values[-1] < 2**63 else "uint64"
-        return labels.classes.astype(dtype), TYPES[dtype]
+        return labels.classes.astype(dtype), ONNX_TYPES[dtype]
     types: dict[type, str] = {str: "object", float: "float64", bool: "bool"}
-    return np.array(labels.values, dtype=types[kind]), TYPES[types[kind]]
+    return np.array(labels.values, dtype=types[kind]), ONNX_TYPES[types[kind]]

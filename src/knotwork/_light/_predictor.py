@@ -39,6 +39,8 @@ class Predictor:
         What intervals are made of.
     is_positive : bool
         Whether the target, and so the ends of intervals, are not negative.
+    n_targets : int or None
+        Number of targets; None for a target of shape (n,).
     """
 
     graph: Graph
@@ -48,6 +50,7 @@ class Predictor:
     target_name: str | None = None
     residuals: Residuals | None = None
     is_positive: bool = False
+    n_targets: int | None = None
 
     @property
     def output(self) -> str:

@@ -374,7 +374,7 @@ const knotwork = (() => {
     Clip: same(least), Floor: same(Math.floor), Log: same(Math.log), Max: same((a, b) => (a > b ? a : b)),
     Mish: same((a) => a * Math.tanh(softplus(a))), Mul: same((a, b) => a * b), Neg: same((a) => -a), Pow: same((a, b) => a ** b),
     Relu: same((a) => (a > 0 ? a : 0)), Sigmoid: same((a) => 1 / (1 + Math.exp(-a))), Tanh: same(Math.tanh), Sin: same(Math.sin), Sqrt: same(Math.sqrt), Sub: same((a, b) => a - b),
-    Selu: same((a) => 1.0507010221481323 * (a > 0 ? a : 1.6732631921768188 * Math.expm1(a))),
+    Selu: same((a) => 1.0507009873554805 * (a > 0 ? a : 1.6732632423543772 * Math.expm1(a))),
     And: compare((a, b) => a && b), Equal: compare((a, b) => a === b), GreaterOrEqual: compare((a, b) => a >= b),
     IsNaN: compare((a) => a !== a), Less: compare((a, b) => a < b),
     Where: (c, a, b) => elementwise([c, a, b], typeOf([a, b]), (x, y, z) => (x ? y : z)),

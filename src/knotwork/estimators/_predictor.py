@@ -3,7 +3,9 @@
 Members become separate parts of the graph, with their weights as constants.
 """
 
-from typing import Any
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
 import numpy as np
 
@@ -27,7 +29,7 @@ def predictor_of(model: FittedModel) -> Predictor:
     Networks and objectives need a method ``to_graph``, as those of the library have, and added families of encodings
     a function of this name.
     """
-    check_parts(model)
+    _check_parts(model)
     graph, objective, pieces = Graph(), model.task.objective, model.trained.pieces
     inputs = _inputs(graph, model)
     outputs = [
@@ -46,10 +48,11 @@ def predictor_of(model: FittedModel) -> Predictor:
         model.target_name,
         model.calibration.residuals if "centre" in graph.outputs else None,
         objective.is_positive,
+        model.n_targets,
     )
 
 
-def check_parts(model: FittedModel) -> None:
+def _check_parts(model: FittedModel) -> None:
     """Refuse objectives, networks and encodings that cannot be written to a graph."""
     objective = model.task.objective
     if objective.task == "regression" and _place_of(objective, "to_graph") > _place_of(objective, "predictions"):
@@ -162,9 +165,41 @@ def _add_numbers(graph: Graph, mean: str, model: FittedModel) -> None:
     else:
         for place, name in enumerate(("prediction", "std") if objective.predicts_std else ("prediction",)):
             graph.outputs[name] = graph.reshape(graph.pick(parts, place), -1, *targets)
-    if _place_of(objective, "interval_to_graph") <= _place_of(objective, "centre_and_spread"):
-        ends = objective.interval_to_graph(graph, parts)
-        graph.outputs["centre"], graph.outputs["spread"] = ends
+    with suppress(TypeError, AttributeError):  # an objective of a user may do what cannot be written to a graph
+        ends = objective.centre_and_spread(cast("Any", _Written(graph, parts, objective.n_outputs)))
+        centre, spread = (each.name if isinstance(each, _Written) else each for each in ends)
+        zero = graph("Mul", centre, np.float64(0.0))  # of the shape of both
+        graph.outputs["centre"], graph.outputs["spread"] = centre, graph("Add", spread, zero)
+
+
+@dataclass(frozen=True)
+class _Written:
+    """Predictions of shape (n, n_targets, n_outputs) in a graph: arithmetic with them is written to it."""
+
+    graph: Graph
+    name: str
+    n_outputs: int
+    shape = (1, 1, 1)
+    __array_ufunc__ = None
+
+    def _with(self, operation: str, *inputs: Any) -> "_Written":
+        names = [each.name if isinstance(each, _Written) else np.float64(each) for each in inputs]
+        return replace(self, name=self.graph(operation, *names))
+
+    def __getitem__(self, places: tuple[Any, int]) -> "_Written":
+        return replace(self, name=self.graph.pick(self.name, range(self.n_outputs)[places[1]]))
+
+    def __add__(self, other: Any) -> "_Written":
+        return self._with("Add", self, other)
+
+    def __sub__(self, other: Any) -> "_Written":
+        return self._with("Sub", self, other)
+
+    def __rmul__(self, other: Any) -> "_Written":
+        return self._with("Mul", self, other)
+
+    def __pow__(self, other: Any) -> "_Written":
+        return self._with("Pow", self, other)
 
 
 def _add_classes(graph: Graph, outputs: list[str], weights: list[float], model: FittedModel) -> None:

@@ -171,11 +171,6 @@ class Objective(ABC):
         """
         return predictions[..., 0], np.ones(predictions.shape[:-1])
 
-    def interval_to_graph(self, graph: Graph, predictions: str) -> tuple[str, str]:
-        """Add `centre_and_spread` of float64 predictions of shape (n, n_targets, n_outputs) to a graph."""
-        centre = graph.pick(predictions, 0)
-        return centre, graph("Exp", graph("Mul", centre, np.float64(0.0)))
-
 
 @final
 @dataclass(frozen=True)
@@ -342,14 +337,6 @@ class Quantile(Objective):
         low, high = predictions[..., 0], predictions[..., -1]
         return 0.5 * low + 0.5 * high, 0.5 * high - 0.5 * low
 
-    def interval_to_graph(self, graph: Graph, predictions: str) -> tuple[str, str]:
-        """Add the middle of the lowest and the highest quantile, and half of their distance."""
-        if self.n_outputs == 1:
-            return super().interval_to_graph(graph, predictions)
-        ends = graph.pick(predictions, 0), graph.pick(predictions, self.n_outputs - 1)
-        low, high = (graph("Mul", end, np.float64(0.5)) for end in ends)
-        return graph("Add", low, high), graph("Sub", high, low)
-
 
 @dataclass(frozen=True)
 class Deviance(Objective):
@@ -421,11 +408,6 @@ class Deviance(Objective):
     def centre_and_spread(self, predictions: Array) -> tuple[Array, Array]:
         """Return means, and the standard deviations of the distribution, up to a factor."""
         return predictions[..., 0], predictions[..., 0] ** (0.5 * self.power)
-
-    def interval_to_graph(self, graph: Graph, predictions: str) -> tuple[str, str]:
-        """Add means, and the standard deviations of the distribution, up to a factor."""
-        means = graph.pick(predictions, 0)
-        return means, graph("Pow", means, np.float64(0.5 * self.power))
 
 
 @final
@@ -516,10 +498,6 @@ class Gaussian(Objective):
     def centre_and_spread(self, predictions: Array) -> tuple[Array, Array]:
         """Return means and standard deviations."""
         return predictions[..., 0], predictions[..., 1]
-
-    def interval_to_graph(self, graph: Graph, predictions: str) -> tuple[str, str]:
-        """Add means and standard deviations."""
-        return graph.pick(predictions, 0), graph.pick(predictions, 1)
 
 
 class ClassObjective(Objective):
