@@ -119,6 +119,42 @@ static inline void splines_##N(const T *x, const T *t, const int *counts, T *o, 
 KNOTWORK_DEFINE(float, f)
 KNOTWORK_DEFINE(double, d)
 
+static inline int place(double x, const double *breaks, int n, double *distance) {
+  int low = 0, high = n - 2;
+  const double inside = x < breaks[0] ? breaks[0] : x > breaks[n - 1] ? breaks[n - 1] : x;
+  while (low < high) {
+    const int middle = (low + high + 1) / 2;
+    if (inside >= breaks[middle]) low = middle; else high = middle - 1;
+  }
+  *distance = inside - breaks[low];
+  return low;
+}
+
+static inline void curve(double x, const double *breaks, int n, const double *coefficients, int powers, int k,
+    const double *missing, double *out) {
+  double u = 0;
+  const double *c = x == x ? coefficients + (size_t)place(x, breaks, n, &u) * powers * k : coefficients;
+  for (int j = 0; j < k; j++) {
+    double total = 0;
+    if (x == x) for (int p = powers - 1; p >= 0; p--) total = total * u + c[p * k + j];
+    out[j] = x == x ? total : missing[j];
+  }
+}
+
+static inline void surface(double x, double y, const double *x_breaks, int nx, const double *y_breaks, int ny,
+    const double *coefficients, int na, int nb, int k, double *out) {
+  double u = 0, v = 0;
+  for (int j = 0; j < k; j++) out[j] = 0;
+  if (x != x || y != y) return;
+  const int cell = place(x, x_breaks, nx, &u) * (ny - 1) + place(y, y_breaks, ny, &v);
+  const double *c = coefficients + (size_t)cell * na * nb * k;
+  for (int j = 0; j < k; j++) for (int a = na - 1; a >= 0; a--) {
+    double inner = 0;
+    for (int b = nb - 1; b >= 0; b--) inner = inner * v + c[(a * nb + b) * k + j];
+    out[j] = out[j] * u + inner;
+  }
+}
+
 static inline void trees(const double *numbers, const int *codes, int n_numbers, const int *feature, const double *value,
     const int *left, const int *right, const unsigned char *missing_left, const int *roots, const int *outputs,
     const int *columns, const int *starts, const double *code_values, int n_trees, double *out) {
@@ -458,8 +494,24 @@ def _tree_statement(writer: _Writer, node: Node) -> str:
     return f"  for (int k = 0; k < {n_outputs}; k++) {out}[k] = {start}[k];\n  trees({call});"
 
 
+def _curve_statement(writer: _Writer, node: Node) -> str:
+    x, breaks, coefficients, missing = (writer.pointers[name] for name in node.inputs)
+    _, powers, k = writer.values[node.inputs[2]].shape
+    n = writer.values[node.inputs[1]].size
+    return f"  curve({x}[0], {breaks}, {n}, {coefficients}, {powers}, {k}, {missing}, {writer.pointers[node.output]});"
+
+
+def _surface_statement(writer: _Writer, node: Node) -> str:
+    x, y, x_breaks, y_breaks, coefficients = (writer.pointers[name] for name in node.inputs)
+    nx, ny = (writer.values[name].size for name in node.inputs[2:4])
+    _, _, na, nb, k = writer.values[node.inputs[4]].shape
+    given = f"{x}[0], {y}[0], {x_breaks}, {nx}, {y_breaks}, {ny}, {coefficients}, {na}, {nb}, {k}"
+    return f"  surface({given}, {writer.pointers[node.output]});"
+
+
 STATEMENTS: dict[str, Callable[[_Writer, Node], str]] = {
     "Concat": _concat,
+    "Curve": _curve_statement,
     "CumSum": _along("cumsum"),
     "Gather": _gather,
     "LayerNormalization": _layernorm,
@@ -472,6 +524,7 @@ STATEMENTS: dict[str, Callable[[_Writer, Node], str]] = {
     "Slice": _slice,
     "Softmax": _along("softmax"),
     "Splines": _spline_statement,
+    "Surface": _surface_statement,
     "Transpose": _transpose,
     "Trees": _tree_statement,
 }
