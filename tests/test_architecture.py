@@ -23,6 +23,7 @@ ROOT = Path(__file__).parents[1]
 LAYERS = [
     "errors",
     "_writing",
+    "_ticks",
     "_checks",
     "_equals",
     "_files",
