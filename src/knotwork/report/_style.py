@@ -90,7 +90,14 @@ Corner = Literal["outside upper left", "outside upper right"]
 Style = dict[str, Any]
 """Keyword arguments of matplotlib."""
 
-_SHIFTS = np.array([(dx, dy) for dy in (0, 8, -8, 15, -15, 22, -22) for dx in (6, -6)])
+_SHIFTS = np.array(
+    [
+        (dx, dy)
+        for far in (0, 28, 56)
+        for dy in (0, 8, -8, 15, -15, 22, -22, 30, -30, 40, -40)
+        for dx in (6 + far, -6 - far)
+    ]
+)
 """Offsets of a name from its point, in typographic points, preferred ones first."""
 
 _FONTS = "'DejaVu Sans', Verdana, 'Segoe UI', system-ui, sans-serif"
@@ -255,11 +262,14 @@ def label_points(
         boxes = np.hstack([lows, lows + extent])
         overlaps = (boxes[:, None, :2] < taken[:, 2:]) & (taken[:, :2] < boxes[:, None, 2:])
         outside = (boxes[:, 0] < frame.x0) | (boxes[:, 2] > frame.x1 + 6 * scale)
+        outside |= (boxes[:, 1] < frame.y0) | (boxes[:, 3] > frame.y1)
         best = np.argmin(overlaps.all(axis=2).sum(axis=1) + outside)
         taken = np.vstack([taken, boxes[best]])
         dx, dy = _SHIFTS[best].tolist()
         side = "left" if dx > 0 else "right"
-        axes.annotate(name, point, xytext=(dx, dy), ha=side, arrowprops=joint if abs(dy) > 10 else None, **look)
+        axes.annotate(
+            name, point, xytext=(dx, dy), ha=side, arrowprops=joint if abs(dy) > 10 or abs(dx) > 10 else None, **look
+        )
 
 
 @contextmanager
