@@ -22,6 +22,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.text import Text
 
+from knotwork._pictures import BLUE
 from knotwork.basis import FAMILIES
 from knotwork.encoders import METHOD_TABLE, EncodingName
 from knotwork.knots import PLACEMENTS
@@ -62,7 +63,7 @@ class Theme:
 
 LIGHT = Theme(
     background="#FFFFFF", soft="#F4F6F8", ink="#1F2328", muted="#636A71", link="#005A8C", line="#D9DDE1",
-    blue="#005787", orange="#CA8008", green="#008067", pink="#A23881", grey="#78828B", red="#85180D",
+    blue=BLUE, orange="#CA8008", green="#008067", pink="#A23881", grey="#78828B", red="#85180D",
 )  # fmt: skip
 """Colours of figures for light backgrounds."""
 
