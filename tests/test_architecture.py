@@ -22,6 +22,8 @@ SOURCE = Path(knotwork.__file__).parent
 ROOT = Path(__file__).parents[1]
 LAYERS = [
     "errors",
+    "_writing",
+    "_ticks",
     "_checks",
     "_equals",
     "_files",
