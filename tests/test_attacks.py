@@ -1,10 +1,12 @@
 """What was found by attacking the library: paths, servers and modes of Python that are out of the ordinary."""
 
+import gzip
 import os
 import socket
 import subprocess
 import sys
 import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,7 +17,7 @@ import knotwork as kw
 from knotwork._files import check_writable, write_atomically
 from knotwork.compare._run import _command
 from knotwork.datasets import _loading
-from knotwork.errors import PersistenceError
+from knotwork.errors import DatasetUnavailableError, PersistenceError
 
 RANDOM = np.random.default_rng(0)
 X = pd.DataFrame({"a": RANDOM.normal(size=80), "b": RANDOM.uniform(size=80)})
@@ -79,9 +81,9 @@ def test_without_docstrings_lightgbm_is_refused_in_a_sentence():
     assert done.stdout == "" or "without docstrings, which python -OO and PYTHONOPTIMIZE=2 leave out" in done.stdout
 
 
-def test_a_server_that_sends_byte_after_byte_is_given_up(monkeypatch):
-    """Each byte arrives in time, all of them never would."""
-    monkeypatch.setattr(_loading, "LIMITS", _loading.DownloadLimits(download=0.3))
+@pytest.fixture
+def slow_server():
+    """The port of a server whose answers never end, a byte at a time: each arrives in time, all of them never would."""
     server, stop = socket.create_server(("127.0.0.1", 0)), threading.Event()
 
     def send():
@@ -97,20 +99,65 @@ def test_a_server_that_sends_byte_after_byte_is_given_up(monkeypatch):
 
     thread = threading.Thread(target=send)
     thread.start()
-    try:
-        with pytest.raises(_loading._ArchiveError, match="not sent the whole archive in 0 seconds"):
-            _loading._download(f"http://127.0.0.1:{server.getsockname()[1]}/table.zip")
-    finally:
-        stop.set()
-        thread.join()
-        server.close()
+    yield server.getsockname()[1]
+    stop.set()
+    thread.join()
+    server.close()
+
+
+def test_a_server_that_sends_byte_after_byte_is_given_up(monkeypatch, slow_server):
+    monkeypatch.setattr(_loading, "LIMITS", _loading.DownloadLimits(download=0.3))
+    with pytest.raises(_loading._ArchiveError, match="not sent the whole answer in 0 seconds"):
+        _loading._download(f"http://127.0.0.1:{slow_server}/table.zip")
+
+
+SHUTTLE = SimpleNamespace(key="shuttle")
+
+
+def test_so_is_one_that_scikit_learn_reads(monkeypatch, slow_server):
+    monkeypatch.setattr(_loading, "LIMITS", _loading.DownloadLimits(download=0.3))
+    monkeypatch.setattr("sklearn.datasets._openml._DATA_INFO", f"http://127.0.0.1:{slow_server}/{{}}")
+    with pytest.raises(DatasetUnavailableError, match="not sent the whole answer in 0 seconds"):
+        _loading._fetch_openml(SimpleNamespace(data_id=1), SHUTTLE)
+
+
+@pytest.mark.parametrize(
+    ("content", "packed", "words"),
+    [(b"x" * 5000, False, "longer than 4,000 bytes"), (b"x" * 90_000, True, "would have more than 50,000 bytes")],
+)
+def test_answers_for_scikit_learn_have_a_limit_of_size(monkeypatch, content, packed, words):
+    monkeypatch.setattr(_loading, "LIMITS", _loading.DownloadLimits(archive=4000, member=50_000))
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            body = gzip.compress(content) if packed else content
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            if packed:
+                self.send_header("Content-Encoding", "gzip")
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        monkeypatch.setattr("sklearn.datasets._openml._DATA_INFO", f"http://127.0.0.1:{server.server_port}/{{}}")
+        try:
+            with pytest.raises(DatasetUnavailableError, match=words):
+                _loading._fetch_openml(SimpleNamespace(data_id=1), SHUTTLE)
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def test_scikit_learn_takes_the_settings_of_a_download(monkeypatch):
     """Its checks of parameters refuse some in new versions."""
     seen = {}
     monkeypatch.setattr(_loading, "fetch_openml", lambda **given: seen.update(given) or SimpleNamespace(data=X))
-    _loading._fetch_openml(SimpleNamespace(data_id=1), SimpleNamespace(key="x"))
+    _loading._fetch_openml(SimpleNamespace(data_id=1), SHUTTLE)
     from sklearn.datasets import fetch_openml
     from sklearn.utils._param_validation import validate_parameter_constraints
 
