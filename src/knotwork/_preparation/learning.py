@@ -343,7 +343,7 @@ def _written_notice(cells: Cells, label: str, written: Format, misfits: "Misfits
     what = "is text" if cells.kind == "text" else "mixes text with numbers"
     sentence = f"{label} {what}, such as {shown(_first(cells))}, and is read as {written.describe()}."
     if misfits:
-        sentence += f" {_misfit_words(misfits)} taken as missing."
+        sentence += f" {_misfit_words(misfits)} taken as missing.{_odd_row(cells, misfits)}"
     is_boolean = isinstance(written, BooleanFormat) and not misfits
     return Notice(NoticeCode.BOOLEANS if is_boolean else NoticeCode.PARSED, sentence)
 
@@ -411,6 +411,15 @@ def _misfit_words(misfits: Misfits) -> str:
     if len(misfits) == 1:
         return f"The text {shown(misfits[0])} is"
     return f"{len(misfits)} other texts, such as {shown(misfits[0])}, are"
+
+
+def _odd_row(cells: Cells, misfits: Misfits) -> str:
+    """Return the sentence about a row of units or of totals, if texts that do not fit are in the first or last row."""
+    rows = np.flatnonzero(np.isin(cells.where, np.flatnonzero([value in misfits for value in cells.values.tolist()])))
+    words = {0: "The first row looks like one of units", len(cells.where) - 1: "The last row looks like one of totals"}
+    if not len(rows) or not {*rows.tolist()} <= {*words}:
+        return ""
+    return f" {'. '.join(words[row] for row in rows.tolist())}: leave it out."
 
 
 def warn_misfits(misfits: Misfits, label: str) -> None:

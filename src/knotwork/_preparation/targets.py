@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import column_or_1d
 
-from knotwork._checks import argument_error, check_choice, listed, type_error
+from knotwork._checks import argument_error, check_choice, listed, shown, type_error, warn_user
+from knotwork._preparation.formats import NumberFormat, infer_format
 from knotwork._tables import check_weights, factorize, floats, missing_mask, refuse_sparse
-from knotwork.errors import ColumnError, ColumnTypeError
+from knotwork.errors import ColumnError, ColumnTypeError, ColumnWarning
 
 LABEL_TYPES: dict[str, type] = {
     "bool": bool,
@@ -77,7 +78,7 @@ class Labels:
             if (values != np.trunc(values)).any():
                 raise ColumnError(
                     "Unknown label type: continuous. y must hold classes, but has numbers that are not whole. "
-                    "Use TabularRegressor for a target of numbers, or turn y into classes."
+                    "Use a regressor for a target of numbers, or turn y into classes."
                 )
         if values.dtype.kind in "UT":
             dtype, values = "str", values.astype(object)
@@ -115,8 +116,8 @@ class Labels:
 def check_target(y: Any) -> npt.NDArray[np.float64]:
     """Return the target of a regression as finite floats of shape (n,), several targets as (n, n_targets).
 
-    Missing and infinite values are refused with their count, as are text, dates and complex numbers. A column of shape
-    (n, 1) is taken as one target, with scikit-learn's warning. y is not changed, and may be what is returned.
+    Missing and infinite values are refused with their count, as are dates, complex numbers, and text unless all of it is
+    numbers, such as amounts of money. A column of shape (n, 1) is taken as one target, with scikit-learn's warning. y is not changed, and may be what is returned.
     """
     shape = np.asarray(y).shape
     if len(shape) == 2 and shape[1] > 1 and shape[0] > 0:
@@ -124,15 +125,27 @@ def check_target(y: Any) -> npt.NDArray[np.float64]:
     values = _one_dimension(y, "Pass one column for each target.")
     if values.dtype.kind == "O" and not any(isinstance(each, str) for each in values):
         values = floats(values, "y")
+    if values.dtype.kind in "OUT":
+        values = _written_numbers(values)
     if values.dtype.kind not in "biuf":
         raise ColumnTypeError(
             "y must hold numbers, but has text or dates: argument must be a real number, not a string. "
-            "Convert y to numbers, or use TabularClassifier for a target of classes."
+            "Convert y to numbers, or use a classifier for a target of classes."
         )
     with np.errstate(over="ignore"):  # what is too large is refused as infinite
         numbers = values.astype(np.float64, copy=False)
     _refuse_not_finite(numbers)
     return numbers
+
+
+def _written_numbers(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return numbers that are written as text, such as amounts of money, with a warning; other values as they are."""
+    positions, labels = factorize(values.astype(object))
+    written, meaning = infer_format(labels.tolist(), np.bincount(positions))
+    if not isinstance(written, NumberFormat) or meaning is None or np.isnan(meaning).any():
+        return values
+    warn_user(f"y is text, such as {shown(labels[0])}, and is read as {written.describe()}.", ColumnWarning)
+    return np.asarray(meaning[positions])
 
 
 def _several_targets(y: Any) -> npt.NDArray[np.float64]:

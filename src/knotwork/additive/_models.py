@@ -207,7 +207,7 @@ class AdditiveModel(BaseEstimator, ABC):
 
         Parameters
         ----------
-        columns : sequence, optional
+        columns : str or sequence, optional
             Names of columns, or positions in an array; pairs as tuples. By default all terms.
         interval : float, default=0.95
             Probability that the effect at a value lies in its interval.

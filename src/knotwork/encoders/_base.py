@@ -51,7 +51,7 @@ from knotwork.basis import (
 )
 from knotwork.encoders._clusters import Cluster, find_cluster
 from knotwork.encoders._sketch import TableSketch
-from knotwork.errors import ArgumentError
+from knotwork.errors import ArgumentError, ArgumentTypeError
 from knotwork.knots import TASKS, Column, Placement, Target, describe, resolve_placement
 
 FEWEST_VALUES_FOR_THREADS = 50_000
@@ -98,6 +98,14 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
     _sketch: TableSketch | None = None
     _left_out: tuple[str, ...] = ()
     _extrapolations: Sequence[str] = [name for name in EXTRAPOLATIONS if name != "periodic"]
+
+    def __new__(cls, *args: Any, **options: Any) -> Self:
+        """Explain an argument that other libraries have."""
+        del args
+        if "n_knots" in options:
+            hint = f"Write size: a basis has n_knots + degree + 1 columns, bins are n_knots + 1. size={options['n_knots']}"
+            raise ArgumentTypeError(f"{cls.__name__}() got an unexpected keyword argument 'n_knots'. {hint}, for example.")
+        return super().__new__(cls)
 
     @property
     def _supervised(self) -> bool:

@@ -502,7 +502,7 @@ ELSEWHERE = {
 }
 """Arguments of other libraries that are expressed in another way."""
 
-Init = TypeVar("Init", bound=Callable[..., None])
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def nested_parameters(parameters: Mapping[str, Any], task: str) -> dict[str, Any]:
@@ -595,19 +595,23 @@ def _configuration(parameters: Mapping[str, Any], name: str, task: str) -> Any:
         return value
 
 
-def hinted(init: Init) -> Init:
-    """Return a constructor that explains where an argument belongs that it does not have; its signature is the same."""
-    known = [name for name in inspect.signature(init).parameters if name != "self"]
+def hinted(function: Function) -> Function:
+    """Return a constructor, or a method, that explains where an argument belongs that it does not have.
 
-    @wraps(init)
-    def checked(self: Any, *args: Any, **named: Any) -> None:
+    Its signature is the same.
+    """
+    known = [name for name in inspect.signature(function).parameters if name != "self"]
+    suffix = "" if function.__name__ == "__init__" else f".{function.__name__}"
+
+    @wraps(function)
+    def checked(self: Any, *args: Any, **named: Any) -> Any:
         unknown = next((name for name in named if name not in known), None)
         if unknown is not None:
             raise ArgumentTypeError(
-                f"{type(self).__name__}() got an unexpected keyword argument {unknown!r}. "
+                f"{type(self).__name__}{suffix}() got an unexpected keyword argument {unknown!r}. "
                 f"{_hint(unknown, named[unknown], known)}"
             )
-        init(self, *args, **named)
+        return function(self, *args, **named)
 
     return checked  # type: ignore[return-value]
 
