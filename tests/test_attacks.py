@@ -196,3 +196,64 @@ def test_columns_with_a_shape_are_in_no_pair():
 def test_numbers_near_the_smallest_are_a_column(values):
     model = kw.AdditiveRegressor().fit(np.column_stack([values, X["b"]]), X["b"])
     assert model.score(np.column_stack([values, X["b"]]), X["b"]) > 0.99
+
+
+def test_a_very_wide_file_is_refused_by_its_header(tmp_path, monkeypatch):
+    from knotwork.compare import _predictions, predict_table
+
+    kw.TabularRegressor(**TINY).fit(X, X["a"]).save(tmp_path / "model.knotwork")
+    monkeypatch.setattr(_predictions, "read_frame", lambda *given: pytest.fail("the file is read"))
+    path = tmp_path / "wide.csv"
+    path.write_text(",".join(f"c{place}" for place in range(200_000)) + "\n" + "1," * 199_999 + "1\n")
+    with pytest.raises(ValueError, match="have the 2 columns .* got table='200000 columns'. wide.csv does not have"):
+        predict_table(tmp_path / "model.knotwork", path)
+
+
+@pytest.mark.parametrize("least_count", [1, 3])
+def test_a_file_names_no_rarer_categories_than_asked_for(tmp_path, least_count):
+    table = X.assign(customer=["Ada Lovelace", "Grace Hopper", "Grace Hopper", *["other"] * 40, *["third"] * 37])
+    columns = kw.ColumnConfig(least_count=least_count)
+    model = kw.TabularRegressor(**TINY, columns=columns).fit(table, X["a"])
+    model.save(tmp_path / "model.knotwork")
+    content = (tmp_path / "model.knotwork").read_bytes()
+    assert (b"Lovelace" in content) == (b"Hopper" in content) == (least_count == 1)
+    assert b"third" in content
+    again = kw.load(tmp_path / "model.knotwork", device="cpu")
+    np.testing.assert_array_equal(again.predict(table), model.predict(table))
+    if least_count > 1:
+        np.testing.assert_array_equal(model.predict(table[:3]), model.predict(table[:3].assign(customer="new")))
+
+
+def test_a_new_file_has_the_mode_of_the_process_and_a_replaced_one_keeps_its_own(tmp_path):
+    path, model = tmp_path / "model.knotwork", kw.TabularRegressor(**TINY).fit(X, X["a"])
+    before = os.umask(0o077)
+    try:
+        model.save(path)
+    finally:
+        os.umask(before)
+    assert path.stat().st_mode & 0o777 == 0o600
+    model.save(path)
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_unfinished_files_of_killed_processes_are_removed(tmp_path):
+    names = [f".model.knotwork.{'0a' * 16}.tmp", f".model.knotwork.{'0b' * 16}.tmp", ".other.tmp"]
+    for name in names:
+        (tmp_path / name).write_bytes(b"half")
+    for name in (names[0], names[2]):
+        os.utime(tmp_path / name, (0, 0))
+    write_atomically(tmp_path / "note.txt", lambda file: file.write(b"all"))
+    assert sorted(os.listdir(tmp_path)) == sorted([*names[1:], "note.txt"])
+
+
+def test_a_report_on_a_full_disk_leaves_no_folders(tmp_path, monkeypatch):
+    from knotwork.report import _page
+
+    def full(files):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(_page, "write_together", full)
+    pages = _page.ReportFiles(tmp_path, contents={tmp_path / "figures" / "a.svg": b"", tmp_path / "tables" / "b": b""})
+    with pytest.raises(OSError, match="No space"):
+        pages.write(tmp_path / "report.html", "text")
+    assert os.listdir(tmp_path) == []

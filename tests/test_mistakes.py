@@ -31,9 +31,9 @@ def test_truth_values_with_blanks_are_numbers(tmp_path):
 @pytest.mark.parametrize(
     ("first", "last", "words"),
     [
-        (["km,kg,EUR"], [], "'x' holds numbers, but 'km' in its first row, as rows of units do"),
+        (["km,kg,EUR"], [], "'weight' holds numbers, but 'kg' in its first row, as rows of units do"),
         ([], ["Total,900,900"], "'x' holds numbers, but 'Total' in its last row, as rows of totals do"),
-        (["km,kg,EUR"], ["Total,900,900"], "'x' holds numbers, but 'km' in its first row, as rows of units do"),
+        (["km,kg,EUR"], ["Total,900,900"], "'weight' holds numbers, but 'kg' in its first row, as rows of units do"),
     ],
 )
 def test_rows_of_units_and_totals_are_named(tmp_path, first, last, words):

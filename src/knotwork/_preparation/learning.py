@@ -271,6 +271,16 @@ class Learned:
         categories = tuple(sorted({*every, *self.column.categories}))
         return replace(self, column=replace(self.column, categories=categories), has_all_labels=True)
 
+    def without_rare(self, least_count: int) -> "Learned":
+        """Return a categorical column without categories of fewer rows, which become the code of new ones."""
+        if self.column.role != Role.CATEGORICAL or least_count == 1:
+            return self
+        labels = self.column.categories
+        is_kept = np.bincount(self.values, minlength=len(labels) + 1)[1:] >= least_count
+        codes = np.append(0, np.where(is_kept, np.cumsum(is_kept), 0))
+        categories = tuple(label for label, kept in zip(labels, is_kept.tolist(), strict=True) if kept)
+        return replace(self, column=replace(self.column, categories=categories), values=codes[self.values])
+
 
 def learn_column(values: Any, name: str | None, label: str, *, is_chosen: bool, dates: str) -> Learned:
     """Return what a column holds; parameters as in `Cells.from_column` and `Columns.learn`."""

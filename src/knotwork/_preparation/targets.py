@@ -1,5 +1,6 @@
 """The target and the weights of rows: class labels and their codes, or the numbers of a regression."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -24,6 +25,9 @@ LABEL_TYPES: dict[str, type] = {
     "object": str,
 }
 """The types that an array of classes may have, and that of each class in Python."""
+
+
+DIGITS, PLAIN_NUMBER = re.compile(r"\d"), re.compile(r"\s*[+-]?[\d.]+([eE][+-]?\d+)?\s*")
 
 
 @dataclass(frozen=True)
@@ -117,7 +121,7 @@ def check_target(y: Any) -> npt.NDArray[np.float64]:
     """Return the target of a regression as finite floats of shape (n,), several targets as (n, n_targets).
 
     Missing and infinite values are refused with their count, as are dates, complex numbers, and text unless all of it is
-    numbers, such as amounts of money. A column of shape (n, 1) is taken as one target, with scikit-learn's warning. y is not changed, and may be what is returned.
+    amounts, such as those of money. A column of shape (n, 1) is taken as one target, with scikit-learn's warning. y is not changed, and may be what is returned.
     """
     shape = np.asarray(y).shape
     if len(shape) == 2 and shape[1] > 1 and shape[0] > 0:
@@ -139,8 +143,15 @@ def check_target(y: Any) -> npt.NDArray[np.float64]:
 
 
 def _written_numbers(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return numbers that are written as text, such as amounts of money, with a warning; other values as they are."""
+    """Return amounts such as "€ 1,200" as numbers, with a warning; other values as they are.
+
+    Plain digits are refused, as elsewhere in Python: it is not known whether such text counts something.
+    """
     positions, labels = factorize(values.astype(object))
+    if not all(isinstance(label, str) for label in labels) or not any(DIGITS.search(label) for label in labels):
+        return values
+    if all(PLAIN_NUMBER.fullmatch(label) for label in labels):
+        return values
     written, meaning = infer_format(labels.tolist(), np.bincount(positions))
     if not isinstance(written, NumberFormat) or meaning is None or np.isnan(meaning).any():
         return values

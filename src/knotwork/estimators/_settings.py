@@ -66,6 +66,8 @@ class ColumnConfig:
     dates : {"features", "error"}, default="features"
         Whether dates and times become numbers (elapsed days, year, and month, weekday, hour and day of the year by sine
         and cosine, those that vary), or dates, times and durations are refused, even if they are written as text.
+    least_count : int, default=1
+        Rows that a category has at least. Rarer ones are read as new ones, and model files do not name them.
 
     Examples
     --------
@@ -77,8 +79,10 @@ class ColumnConfig:
     categories: str = USUAL_CATEGORIES
     missing: str = "zeros"
     dates: str = "features"
+    least_count: int = 1
 
     def __post_init__(self) -> None:
+        check_int(self.least_count, "least_count", minimum=1)
         check_choice(self.categories, "categories", CATEGORIES)
         check_choice(self.missing, "missing", MISSING_NUMBERS)
         check_choice(self.dates, "dates", DATES)

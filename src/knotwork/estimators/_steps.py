@@ -274,7 +274,8 @@ def prepare(
     """
     check_given(settings, X_val, y_val, groups)
     config = settings.columns
-    read = X if isinstance(X, ReadTable) else Columns.learn(X, config.categorical, dates=config.dates)
+    about: dict[str, Any] = {"dates": config.dates, "least_count": config.least_count}
+    read = X if isinstance(X, ReadTable) else Columns.learn(X, config.categorical, **about)
     columns, table = read
     validation = None if X_val is None else (columns.read(X_val), y_val)
     task, data, holdout = _training_table(
@@ -291,7 +292,7 @@ def prepare(
     splits, seeds = holdout.draw(data.target, task=task.name, random=random, **counts)
     plan, prepared = replace(plan, n_folds=len(splits)), PreparedTable.from_table(data, splits)
     prepared = replace(prepared, missing=settings.columns.missing)
-    about: dict[str, Any] = {"seeds": seeds, "state": state, "before": before, "target_name": target_name(y)}
+    about = {"seeds": seeds, "state": state, "before": before, "target_name": target_name(y)}
     return with_members(settings, task, columns, prepared, plan, **about)
 
 
