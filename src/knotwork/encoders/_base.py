@@ -46,6 +46,7 @@ from knotwork.basis import (
     FittedColumn,
     FloatArray,
     compiled_table,
+    decode,
     encode_dense,
     encode_sparse,
 )
@@ -416,6 +417,38 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
         table = compiled_table(tuple(encodings), extrapolation=self.extrapolation, indicator=indicator)
         encode = encode_sparse if self.sparse_output else encode_dense
         return encode(values, table, dtype=np.dtype(self.dtype), n_threads=count_threads(self.n_jobs))
+
+    def inverse_transform(self, X: Any) -> FloatArray:
+        """Return the values that were encoded, for I-splines, piecewise-linear encoding and scaling.
+
+        Values outside of the training range were moved to its ends, and come back as these, and with
+        ``missing="zeros"`` missing values as the smallest; ``missing="indicator"`` returns them as NaN. Encodings in
+        float32 have seven digits.
+
+        Parameters
+        ----------
+        X : array or sparse array of shape (n, sum of encoding sizes)
+            What `transform` returned.
+
+        Returns
+        -------
+        ndarray of shape (n, d)
+            The values, in the units of the table.
+        """
+        check_is_fitted(self)
+        encoded = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
+        width = len(self.get_feature_names_out())
+        if encoded.ndim != 2 or encoded.shape[1] != width:
+            raise argument_error("X", f"have the shape (n, {width}), as transform returns it", encoded.shape)
+        extra, start, columns = int(self.missing == "indicator"), 0, []
+        for fitted, label in zip(self.fitted_, column_labels(self), strict=True):
+            values = decode(fitted, encoded[:, start : start + fitted.size])
+            if values is None:
+                hint = "Several values have one encoding: use I-splines, piecewise-linear encoding or scaling."
+                raise argument_error("encoder", f"have rising functions of {label}", self, hint)
+            start += fitted.size + extra
+            columns.append(np.where(encoded[:, start - 1] > 0.5, np.nan, values) if extra else values)
+        return np.stack(columns, axis=1)
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
         """Return the names of the output columns, such as ``age_bs0``, and of a pair ``lat:lon_bs0_bs3``.
