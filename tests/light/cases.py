@@ -14,7 +14,7 @@ import pytest
 from knotwork import TabularRegressor
 from tests.estimators.saved_cases import BACKBONES, SHORT
 
-HOSTILE = ["quo\"te", "</script><b>", "back\\slash'; DROP", "new\nline", "ünïcode 💥"]
+HOSTILE = ['quo"te', "</script><b>", "back\\slash'; DROP", "new\nline", "ünïcode 💥"]
 """Names of columns and categories that must stay text in every language."""
 
 

@@ -81,7 +81,9 @@ def test_every_objective(tmp_path, name):
     objective = OWN.get(name, name)
     settings = {"training": SHORT, "device": "cpu", "random_state": 0, "columns": CODED}
     model = estimator("BS-Q@6", BACKBONES["mlp"], objective=objective, **settings).fit(X, y)
-    assert_runtimes_agree(model, hard_rows(model, 100, far=(-1e6, 1e6)), tmp_path, compiled=name in ("quantiles", "focal"))
+    assert_runtimes_agree(
+        model, hard_rows(model, 100, far=(-1e6, 1e6)), tmp_path, compiled=name in ("quantiles", "focal")
+    )
 
 
 def test_standard_deviations(tmp_path):
@@ -94,7 +96,9 @@ def test_standard_deviations(tmp_path):
     light = knotwork.load(tmp_path / "model.knotwork", runtime="light").predict(X, return_std=True)
     np.testing.assert_allclose(light, [mean, std], rtol=1e-5, atol=1e-4)
     np.testing.assert_allclose(in_node(tmp_path / "model.js", X, "predictStd(rows)")[0], std, rtol=1e-5)
-    np.testing.assert_allclose(in_c(tmp_path / "model.c", model, X[:50]), np.stack([mean, std], axis=1)[:50], rtol=1e-5, atol=1e-4)
+    np.testing.assert_allclose(
+        in_c(tmp_path / "model.c", model, X[:50]), np.stack([mean, std], axis=1)[:50], rtol=1e-5, atol=1e-4
+    )
 
 
 @pytest.mark.parametrize("kind", ["number", "int"])

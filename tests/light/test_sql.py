@@ -80,4 +80,3 @@ def test_networks_are_refused(tmp_path):
     with pytest.raises(ArgumentError, match="path must end in one of"):
         fitted().export(tmp_path / "model.txt")
     assert not list(tmp_path.iterdir())
-

@@ -6,7 +6,6 @@ numpy, are the definition; `runtime.js` has the same in JavaScript, and `Operato
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -153,7 +152,9 @@ def _expand_splines(graph: Graph, x: str, knots_name: str, n_knots_name: str, *,
         inner = slice(degree, degree + count + 1)
         first[feature, inner] = knots[feature, inner]
         after[feature, degree : degree + count] = knots[feature, degree + 1 : degree + count + 1]
-    values = graph("Cast", graph("And", graph("GreaterOrEqual", x, first), graph("Less", x, after)), to=knots.dtype.name)
+    values = graph(
+        "Cast", graph("And", graph("GreaterOrEqual", x, first), graph("Less", x, after)), to=knots.dtype.name
+    )
     for q in range(1, degree + 1):
         end = n_intervals - q
         share = graph("Div", values, spline_widths(knots, q))
@@ -220,7 +221,8 @@ def _expand_surface(graph: Graph, x: str, y: str, *names: str) -> str:
     cells = coefficients.reshape(-1, *coefficients.shape[2:])
     _, n_x, n_y, _ = cells.shape
     rows = [
-        _expand_powers(graph, v, [graph("Gather", cells[:, a, b], cell, axis=0) for b in range(n_y)]) for a in range(n_x)
+        _expand_powers(graph, v, [graph("Gather", cells[:, a, b], cell, axis=0) for b in range(n_y)])
+        for a in range(n_x)
     ]
     # There is no "or" among the operations.
     is_known = graph("And", *(graph("Equal", graph("IsNaN", each), np.bool_(False)) for each in (x, y)))

@@ -183,7 +183,11 @@ def c_model(predictor: Predictor) -> bytes:
 def quoted(text: str) -> str:
     """Return a text as a literal of C, in ASCII; octal digits leave no doubt where a byte ends."""
     plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 _-.,:;()=+/"
-    return '"' + "".join(sign if sign in plain else "".join(f"\\{byte:03o}" for byte in sign.encode()) for sign in text) + '"'
+    return (
+        '"'
+        + "".join(sign if sign in plain else "".join(f"\\{byte:03o}" for byte in sign.encode()) for sign in text)
+        + '"'
+    )
 
 
 def _texts(name: str, texts: Sequence[str]) -> str:
@@ -222,7 +226,7 @@ def _categories(place: int, categories: tuple[Any, ...], *, is_text: bool) -> st
 
 def _code_function(name: str, parameter: str, is_missing: str, places: list[int]) -> str:
     """Return a function that looks up categories."""
-    value = parameter.split()[-1].lstrip("*")
+    value = parameter.rsplit(maxsplit=1)[-1].lstrip("*")
     test = f"!strcmp(categories[k], {value})" if value == "text" else f"categories[k] == {value}"
     kind = "const char *const *" if value == "text" else "const double *"
     lines = [f"int {name}(int column, {parameter}) {{", f"  {kind}categories; int n;", f"  if ({is_missing}) return 0;"]
@@ -233,7 +237,13 @@ def _code_function(name: str, parameter: str, is_missing: str, places: list[int]
     for place in places:
         size = f"(int)(sizeof categories{place} / sizeof *categories{place})"
         lines.append(f"    case {place}: categories = categories{place}; n = {size}; break;")
-    lines += ["    default: return 0;", "  }", f"  for (int k = 0; k < n; k++) if ({test}) return k + 1;", "  return 0;", "}\n\n"]
+    lines += [
+        "    default: return 0;",
+        "  }",
+        f"  for (int k = 0; k < n; k++) if ({test}) return k + 1;",
+        "  return 0;",
+        "}\n\n",
+    ]
     return "\n".join(lines)
 
 
@@ -337,7 +347,10 @@ def _constant(name: str, array: Array) -> str:
     kind, flat = C_TYPES[array.dtype.name], array.reshape(-1)
     if kind in ("float", "double"):
         digits = "%.9g" if kind == "float" else "%.17g"
-        texts = [{"inf": "INFINITY", "-inf": "-INFINITY", "nan": "NAN"}.get(text, text) for text in map(digits.__mod__, flat.tolist())]
+        texts = [
+            {"inf": "INFINITY", "-inf": "-INFINITY", "nan": "NAN"}.get(text, text)
+            for text in map(digits.__mod__, flat.tolist())
+        ]
     else:
         texts = [str(int(each)) for each in flat.tolist()]
     rows = [", ".join(texts[start : start + PER_LINE]) for start in range(0, len(texts), PER_LINE)]
@@ -357,7 +370,11 @@ def _loop(shape: tuple[int, ...], places: Sequence[Elements], statement: str) ->
             merged.append((shape[axis], steps))
     texts = []
     for number, place in enumerate(places):
-        parts = [f"{steps[number]} * i{k}" if steps[number] != 1 else f"i{k}" for k, (_, steps) in enumerate(merged) if steps[number]]
+        parts = [
+            f"{steps[number]} * i{k}" if steps[number] != 1 else f"i{k}"
+            for k, (_, steps) in enumerate(merged)
+            if steps[number]
+        ]
         texts.append(f"{place.pointer}[{' + '.join(parts) or '0'}]")
     loops = "".join(f"  for (int i{k} = 0; i{k} < {length}; i{k}++)\n" for k, (length, _) in enumerate(merged))
     filled = statement
@@ -481,7 +498,9 @@ def _spline_statement(writer: _Writer, node: Node) -> str:
     x, knots, counts = (writer.pointers[name] for name in node.inputs)
     features, length = writer.values[node.inputs[1]].shape
     settings = f"{features}, {length}, {node.attributes['degree']}"
-    return f"  splines_{_letter(writer, node.output)}({x}, {knots}, {counts}, {writer.pointers[node.output]}, {settings});"
+    return (
+        f"  splines_{_letter(writer, node.output)}({x}, {knots}, {counts}, {writer.pointers[node.output]}, {settings});"
+    )
 
 
 def _tree_statement(writer: _Writer, node: Node) -> str:

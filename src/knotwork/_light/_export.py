@@ -12,7 +12,12 @@ from knotwork._light._onnx import onnx_model
 from knotwork._light._predictor import Predictor
 from knotwork._light._sql import sql_model
 
-EXPORTS: dict[str, Callable[[Predictor], bytes]] = {".onnx": onnx_model, ".js": javascript_model, ".c": c_model, ".sql": sql_model}
+EXPORTS: dict[str, Callable[[Predictor], bytes]] = {
+    ".onnx": onnx_model,
+    ".js": javascript_model,
+    ".c": c_model,
+    ".sql": sql_model,
+}
 """The formats, by the suffix of their files."""
 
 CONVERTED_BY_CALLERS = (".onnx", ".c", ".sql")

@@ -64,14 +64,16 @@ def sql_model(predictor: Predictor) -> bytes:
     for node in graph.nodes:
         query.add(node, graph)
     values = query.values[graph.outputs[predictor.output]].reshape(-1)
-    lines = ["-- A model of knotwork: predictions for the rows of the table \"data\"."]
+    lines = ['-- A model of knotwork: predictions for the rows of the table "data".']
     contents = column_contents(predictor.columns)
     lines += [
         f"-- {_comment(each['label'])}: {_comment(each['conversion'])}" for each in contents if each["conversion"]
     ]
     lines += ["WITH", ",\n".join(query.steps())]
     names = predictor.response_names
-    columns = [f"{_spelt(each)} AS {name_in_sql(_output(predictor, name))}" for each, name in zip(values, names, strict=True)]
+    columns = [
+        f"{_spelt(each)} AS {name_in_sql(_output(predictor, name))}" for each, name in zip(values, names, strict=True)
+    ]
     if predictor.labels is not None:
         columns.insert(0, f"{_best(values, predictor)} AS {name_in_sql('prediction')}")
     lines += [f"SELECT {', '.join(columns)}", f"FROM step{query.n_steps}", 'ORDER BY "knotwork row";', ""]
@@ -94,8 +96,18 @@ def _best(values: Array, predictor: Predictor) -> str:
     assert predictor.labels is not None
     shares, cases = [_spelt(each) for each in values], []
     for place, label in enumerate(predictor.labels.values):
-        others = [f"{shares[place]} {'>' if other < place else '>='} {share}" for other, share in enumerate(shares) if other != place]
-        shown = text_in_sql(label) if isinstance(label, str) else str(label).upper() if isinstance(label, bool) else repr(label)
+        others = [
+            f"{shares[place]} {'>' if other < place else '>='} {share}"
+            for other, share in enumerate(shares)
+            if other != place
+        ]
+        shown = (
+            text_in_sql(label)
+            if isinstance(label, str)
+            else str(label).upper()
+            if isinstance(label, bool)
+            else repr(label)
+        )
         cases.append(f"WHEN {' AND '.join(others) or '1 = 1'} THEN {shown}")
     return f"CASE {' '.join(cases)} END"
 
@@ -161,7 +173,9 @@ class _Query:
         elif node.operation in WRITERS:
             made = WRITERS[node.operation](*given, **node.attributes)
         else:
-            hint = "SQL says additive models, and boosted trees of numbers and classes: networks have .c, .js and .onnx."
+            hint = (
+                "SQL says additive models, and boosted trees of numbers and classes: networks have .c, .js and .onnx."
+            )
             raise argument_error("path", f"be of another format, SQL has no {node.operation}", node.operation, hint)
         made = np.asarray(made, dtype=object)
         self.values[node.output] = self._kept(made.reshape(-1).tolist()).reshape(made.shape)
@@ -213,7 +227,10 @@ def _surface(x: Array, y: Array, x_breaks: Array, y_breaks: Array, coefficients:
         for i in range(coefficients.shape[0]):
             cells = []
             for j in range(coefficients.shape[1]):
-                u, v = (f"({one} - {number_in_sql(low)})" for one, low in zip(inside, (x_breaks[i], y_breaks[j]), strict=True))
+                u, v = (
+                    f"({one} - {number_in_sql(low)})"
+                    for one, low in zip(inside, (x_breaks[i], y_breaks[j]), strict=True)
+                )
                 polynomial = _horner(u, [_horner(v, each) for each in coefficients[i, j, :, :, output]])
                 cells.append(_until(inside[1], y_breaks, j, polynomial))
             rows.append(_until(inside[0], x_breaks, i, _chosen(cells)))
@@ -318,7 +335,9 @@ WRITERS: dict[str, Callable[..., Any]] = {
     "Identity": lambda x: x,
     "IsNaN": _is_missing,
     "Reshape": lambda x, shape: x.reshape([n if n else x.shape[place] for place, n in enumerate(shape.tolist())]),
-    "Slice": lambda x, start, stop, axis: np.take(x, range(*slice(start[0], stop[0]).indices(x.shape[axis[0]])), axis[0]),
+    "Slice": lambda x, start, stop, axis: np.take(
+        x, range(*slice(start[0], stop[0]).indices(x.shape[axis[0]])), axis[0]
+    ),
     "Softmax": _softmax,
     "Sum": _sum,
     "Surface": _surface,
