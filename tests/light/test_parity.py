@@ -1,4 +1,4 @@
-"""The light runtime, JavaScript and C predict what torch does: every backbone, encoding, objective and kind of member."""
+"""The light runtime, JavaScript and C predict what torch does: every backbone, encoding, objective and kind."""
 
 import numpy as np
 import pytest
@@ -68,7 +68,6 @@ def test_every_encoding(tmp_path, encoding):
 
 
 OWN = {"quantiles": Quantile((0.1, 0.5, 0.9))}
-KINDS = {"quantile": OWN["quantiles"]}
 
 
 @pytest.mark.parametrize("name", [*OBJECTIVES, "quantiles"])

@@ -1,4 +1,4 @@
-"""What predictions need of a fitted model, without the library that trained it: columns, a graph, classes, residuals."""
+"""What predictions need of a fitted model, without the library that trained it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from knotwork._checks import argument_error
-from knotwork._graph import Array, Forest, Graph, Node
+from knotwork._graph import OPERATIONS, Array, Forest, Graph, Node
 from knotwork._light._conversions import column_contents
 from knotwork._light._predictor import Predictor
 from knotwork._preparation.learning import Role
@@ -329,12 +329,12 @@ def _is_missing(x: Array) -> Any:
 
 WRITERS: dict[str, Callable[..., Any]] = {
     "Cast": lambda x, *, to: x,
-    "Concat": lambda *values, axis: np.concatenate(values, axis=axis),
+    "Concat": OPERATIONS["Concat"].function,
     "Curve": _curve,
     "Gather": _gather,
-    "Identity": lambda x: x,
+    "Identity": OPERATIONS["Identity"].function,
     "IsNaN": _is_missing,
-    "Reshape": lambda x, shape: x.reshape([n if n else x.shape[place] for place, n in enumerate(shape.tolist())]),
+    "Reshape": OPERATIONS["Reshape"].function,
     "Slice": lambda x, start, stop, axis: np.take(
         x, range(*slice(start[0], stop[0]).indices(x.shape[axis[0]])), axis[0]
     ),
