@@ -75,6 +75,7 @@ class AdditiveEffect:
 def effects_of(model: "AdditiveModel", columns: Sequence[Any] | None, interval: float) -> list[AdditiveEffect]:
     """Return the effects of terms; see `AdditiveModel.effects`."""
     names = [term.name for term in model.terms_]
+    columns = [columns] if isinstance(columns, str) else columns
     places = range(len(names)) if columns is None else [_place(names, name) for name in columns]
     return [_effect(model, place, float(ndtri(0.5 + 0.5 * interval))) for place in places]
 

@@ -141,6 +141,7 @@ def _places(model: FittedModel, columns: Sequence[Any] | None) -> list[int]:
     names, seen = model.columns.labels, model.columns.seen
     if columns is None:
         return seen
+    columns = [columns] if isinstance(columns, str) else columns
     for name in columns:
         if name not in names or names.index(name) not in seen:
             known = [names[place] for place in seen]
