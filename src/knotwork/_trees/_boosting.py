@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from knotwork._trees._forest import Floats, Forest, Grown, TreeColumns
+from knotwork._graph import Floats, Forest
+from knotwork._trees._grown import Grown, TreeColumns
 from knotwork._trees._lightgbm import (
     LARGEST_TARGET,
     SHARED_METRICS,

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from knotwork._checks import load_lightgbm
-from knotwork._trees._forest import Floats, Forest, Grown, Ints, TreeColumns
+from knotwork._graph import Floats, Forest, Ints
+from knotwork._trees._grown import Grown, TreeColumns
 from knotwork.training import Huber, LogLoss, Objective, Quantile, Tweedie
 
 LARGEST_TARGET = 1e30

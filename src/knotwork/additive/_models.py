@@ -14,6 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from knotwork._checks import argument_error, check_choice, check_int, listed, suggestion, type_error
 from knotwork._equals import by_size, whole
+from knotwork._graph import Graph
+from knotwork._light import Predictor, check_suffix, export
 from knotwork._preparation.columns import CodedTable, Columns
 from knotwork._preparation.targets import Labels, check_target
 from knotwork._tables import check_weights
@@ -253,6 +255,29 @@ class AdditiveModel(BaseEstimator, ABC):
 
         check_is_fitted(self)
         save(self, path)
+
+    def export(self, path: str | Path) -> None:
+        """Write the model as code or in another format; the suffix of the file says which.
+
+        Predictions are those of `predict` to a relative 1e-5, missing values and unseen categories included. Formats
+        are those of `knotwork.TabularRegressor.export`; ``.sql`` as well.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file; an existing one is replaced.
+        """
+        check_is_fitted(self)
+        export(self._predictor, path, check_suffix(path))
+
+    def _predictor(self) -> Predictor:
+        """Return the fitted model as a graph."""
+        from knotwork.additive._graph import predictor_of_terms  # noqa: PLC0415 - only exports need it
+
+        check_is_fitted(self)
+        labels = self.labels_ if isinstance(self, AdditiveClassifier) else None
+        names = [""] if labels is None else [str(label) for label in labels.values]
+        return predictor_of_terms(self.terms_, self.solutions_, Predictor(Graph(), self.columns_, labels, tuple(names)))
 
     def _output_names(self) -> list[str]:
         """Return the names of the fits: the target, or classes."""
