@@ -124,9 +124,12 @@ class TreeMember(Member):
         As in `Member`.
     kind : BoostedTrees
         The trees.
+    before : tuple of Forest, Tensor and Tensor, optional
+        Trees of an earlier fit, which new ones follow, with origin and size of the units of their target.
     """
 
     kind: BoostedTrees = USUAL
+    before: tuple[Forest, torch.Tensor, torch.Tensor] | None = None
 
 
 def can_boost(objective: Objective, n_classes: int) -> bool:
@@ -239,11 +242,12 @@ def _boost_member(
 ) -> _Boosted:
     """Train the trees of a member: one model of LightGBM for each target and each of its objectives."""
     began = perf_counter()
-    units = _units(table, member)
+    units = _units(table, member) if member.before is None else member.before[1:]
     parameters = lightgbm_objectives(table.goal, table.n_classes)
     goals = _targets(table, units)
     settings = member.kind.settings(seed=member.seed, n_threads=n_threads)
-    parts: list[Forest] = []
+    parts: list[Forest] = [] if member.before is None else [member.before[0]]
+    known = None if member.before is None else member.before[0].scores(table.numbers, table.codes)
     grown: list[Grown] = []
     cut = False
 
@@ -258,12 +262,13 @@ def _boost_member(
         metric = SHARED_METRICS.get(str(each["objective"]))
         names = each if metric is None else {**each, "metric": metric}
         deadline = began + seconds * (place + 1) / n_models
+        first = place if table.task == "regression" else table.d_out - int(each.get("num_class", 1))
         result = grow(
             {**settings, **names}, columns, goal, table.weights,
             train=member.train, valid=member.valid, rounds=member.kind.rounds, patience=member.kind.patience,
             is_over=partial(is_over, deadline),
+            known=None if known is None else known[:, first : first + int(each.get("num_class", 1))],
         )  # fmt: skip
-        first = place if table.task == "regression" else table.d_out - len(result.forest.start)
         parts.append(result.forest.with_outputs(first, table.d_out))
         grown.append(result)
     is_metric = all(each["objective"] in SHARED_METRICS for each in parameters)

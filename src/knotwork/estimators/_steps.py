@@ -9,7 +9,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from numbers import Number
 from time import perf_counter
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ import numpy.typing as npt
 from knotwork._checks import argument_error, check_bool, type_error, warn_user
 from knotwork._preparation.columns import CodedTable, Columns, ReadTable
 from knotwork._preparation.members import PreparedTable
+from knotwork._preparation.misleading import misleading_split
 from knotwork._preparation.targets import target_name
 from knotwork._preparation.validation import Holdout, group_codes
 from knotwork._tables import is_stream
@@ -285,6 +288,10 @@ def prepare(
     columns.warn()
     warn_of_few(task, len(table.numbers))
     holdout = replace(holdout, groups=group_codes(groups, len(table.numbers)))
+    if holdout.groups is None and not holdout.n_given and isinstance(settings.validation.rows, Number | NoneType):
+        sentence = misleading_split(columns, data)
+        if sentence:
+            warn_user(sentence)
     plan = settings.plan(columns, data, n_folds=holdout.n_folds)
     check_smoothness(plan)
     random, state = drawn_from(settings, before)
