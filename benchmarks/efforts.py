@@ -31,6 +31,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import KFold, StratifiedKFold
 
 import knotwork as kw
+from knotwork._trees import SYMMETRIC, TreeMember, boost
 from knotwork.encoders import Encoding
 from knotwork.nn import MLPConfig, RealMLPConfig, TabMConfig
 from knotwork.training import Member, TrainingConfig, TrainingTable, train
@@ -126,11 +127,19 @@ TREES: dict[str, dict[str, Any]] = {
         "feature_fraction": 1.0,
     },
 }  # fmt: skip
-"""What differs from `USUAL`."""
+"""What differs from `USUAL`; LightGBM grows them."""
+OURS = "trees, symmetric"
 REFERENCES = ("LightGBM's defaults", "CatBoost")
 GROWN = ("trees", "trees, random thresholds", "trees, 15 leaves")
-"""The trees of `effort="balanced"`, which networks are added to."""
-BALANCED = (*GROWN, "realmlp 96-96 PBLD@16 128", "realmlp 160-160 BS-Q@15+L4x 96", "realmlp 128-128 PLE-Q@100+L4x 96")
+"""The trees beside which networks were chosen."""
+BALANCED = (
+    "trees, 15 leaves",
+    OURS,
+    "trees, random thresholds",
+    "realmlp 96-96 PBLD@16 128",
+    "realmlp 160-160 BS-Q@15+L4x 96",
+    "realmlp 128-128 PLE-Q@100+L4x 96",
+)
 """All kinds of members of `effort="balanced"`."""
 
 
@@ -225,6 +234,7 @@ class Pool:
         return out
 
     def weights(self, made: npt.NDArray[Any], rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return the weights of ensemble selection on some rows, for predictions of these rows."""
         total, counts, best = np.zeros_like(made[0]), np.zeros(len(made)), (np.inf, np.zeros(len(made)))
         for n in range(1, ROUNDS + 1):
             losses = [self.loss((total + each) / n, rows) for each in made]
@@ -287,13 +297,34 @@ def _standard(pool: Pool, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def train_trees(pool: Pool) -> None:
-    """Write the out-of-fold predictions of every kind of boosted trees, and of CatBoost where it takes seconds."""
-    kinds = [kind for kind in (*TREES, "CatBoost") if kind != "CatBoost" or _suits_catboost(pool)]
-    made = {kind: np.zeros((pool.table.n_rows, max(pool.table.n_classes, 1))) for kind in kinds}
-    for kind, values in made.items():
-        for fit, held in pool.folds:
-            values[held] = _catboost(pool, fit, held) if kind == "CatBoost" else lightgbm_on_fold(pool, TREES[kind], fit, held, held)
-    np.savez_compressed(pool.path("trees"), **{kind: values.astype(np.float32) for kind, values in made.items()})
+    """Add the out-of-fold predictions of boosted trees that the file does not have, of CatBoost where it is fast."""
+    made = {}
+    if pool.path("trees").exists():
+        with np.load(pool.path("trees")) as file:
+            made = {kind: file[kind] for kind in file.files}
+    if OURS not in made:
+        made[OURS] = _symmetric(pool)
+    for kind in (*TREES, *(["CatBoost"] if _suits_catboost(pool) else [])):
+        if kind not in made:
+            made[kind] = np.zeros((pool.table.n_rows, max(pool.table.n_classes, 1)), np.float32)
+            for fit, held in pool.folds:
+                one = (
+                    _catboost(pool, fit, held)
+                    if kind == "CatBoost"
+                    else lightgbm_on_fold(pool, TREES[kind], fit, held, held)
+                )
+                made[kind][held] = one
+    np.savez_compressed(pool.path("trees"), **made)
+
+
+def _symmetric(pool: Pool) -> npt.NDArray[np.float32]:
+    members = [TreeMember(fit, held, (), seed=1, kind=SYMMETRIC) for fit, held in pool.folds]
+    trained = boost(pool.table, members, n_categorical=pool.n_categorical)
+    parts = trained.outputs(pool.table.numbers, pool.table.codes, [held for _, held in pool.folds])
+    made = np.zeros((pool.table.n_rows, max(pool.table.n_classes, 1)), np.float32)
+    for (_, held), part in zip(pool.folds, parts, strict=True):
+        made[held] = _standard(pool, part)
+    return made
 
 
 def _suits_catboost(pool: Pool) -> bool:
@@ -325,7 +356,14 @@ def lightgbm_on_fold(
     n_classes = pool.table.n_classes
     task = {0: {"objective": "l2", "metric": "rmse"}, 2: {"objective": "binary", "metric": "binary_logloss"}}
     several = {"objective": "multiclass", "num_class": n_classes, "metric": "multi_logloss"}
-    settings = {**USUAL, **task.get(n_classes, several), **differences, "seed": 1, "verbosity": -1, "num_threads": n_threads}
+    settings = {
+        **USUAL,
+        **task.get(n_classes, several),
+        **differences,
+        "seed": 1,
+        "verbosity": -1,
+        "num_threads": n_threads,
+    }
     data = lightgbm.Dataset(values[fit], pool.target[fit], categorical_feature=categorical, params=dict(settings))
     valid = data.create_valid(values[held], pool.target[held])
     model = lightgbm.train(settings, data, 2000, [valid], callbacks=[lightgbm.early_stopping(50, verbose=False)])

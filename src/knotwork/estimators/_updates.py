@@ -167,7 +167,7 @@ def _preparation(
 
 
 def _continued(members: list[Member], trained: Trained) -> list[Member]:
-    """Return members of which boosted trees begin with those of the model."""
+    """Return members of which boosted trees begin with those of the model; symmetric ones are grown anew."""
     before = {
         place: (forest, piece.shift[index : index + 1], piece.scale[index : index + 1])
         for piece in trained.pieces
@@ -175,7 +175,7 @@ def _continued(members: list[Member], trained: Trained) -> list[Member]:
         for index, (place, forest) in enumerate(zip(piece.places, piece.forests, strict=True))
     }
     return [
-        replace(member, before=before[place]) if isinstance(member, TreeMember) else member
+        replace(member, before=before[place]) if isinstance(member, TreeMember) and not member.kind.symmetric else member
         for place, member in enumerate(members)
     ]
 
