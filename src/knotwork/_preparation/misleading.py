@@ -75,6 +75,9 @@ class SplitRule:
 
 RULE = SplitRule()
 
+MIXED = 0.2
+"""Share of steps back in time from which on rows are not in its order: some tables have parts one after the other."""
+
 
 class _Groups(NamedTuple):
     """Rows of a table in groups: the column that makes them, None of equal rows; codes from 0, and their number."""
@@ -136,8 +139,8 @@ def _of_entities(columns: Columns, table: TrainingTable, values: FloatArray, tar
         for place, each in enumerate(made)
     ]
     copies = _copies(values)
-    if copies is not None:
-        made, gains = [*made, copies], [*gains, _screen(copies.codes, target[copies.rows], has_order=False)]
+    if copies is not None and _screen(copies.codes, target[copies.rows], has_order=False) > RULE.screened:
+        made, gains = [*made, copies], [*gains, np.inf]  # copies have equal values in each column
     order = np.argsort(-np.array(gains), kind="stable")[: RULE.most_groups].tolist()
     for groups in (made[place] for place in order if gains[place] > RULE.screened):
         assert groups is not None
@@ -295,6 +298,21 @@ def _of_time(columns: Columns, values: FloatArray, target: FloatArray) -> str:
                 f"The target drifts with the time in column {name!r}: a simple model has {among.mean():.2f} of the loss "
                 f"without a model on random rows of the last quarter, and {later.mean():.2f} if it knows earlier rows "
                 f"only. {step} if predictions are for later rows."
+            )
+    return ""
+
+
+def unsorted_time(columns: Columns, table: TrainingTable) -> str:
+    """Return a sentence about a date that does not ascend with the rows, which the last rows would be held out of."""
+    for column, label, (_, places) in zip(columns, columns.labels, columns.spans, strict=True):
+        if column.role != Role.DATE or not isinstance(column.format, DateFormat) or column.format.parts[0] != DATE_PARTS[0]:
+            continue
+        moments = table.numbers[:, places.start]
+        steps = np.diff(moments[~np.isnan(moments)])
+        if (steps < 0.0).mean() > MIXED:
+            return (
+                f'validation="time" holds out the last rows, but column {label!r} does not ascend with them. Sort the rows '
+                f"by {label!r} before the fit if it is their time."
             )
     return ""
 

@@ -241,8 +241,7 @@ class Design:
             return self._dense_matrix(weights)
         products = self._all_products(weights)
         parts = list(zip(self.terms, self._transforms, self.slices, strict=True))
-        out = np.empty((self.size, self.size))
-        out[0, 0] = weights.sum()
+        out = np.full((self.size, self.size), weights.sum())
         for number, (term, transform, place) in enumerate(parts):
             for other, second, before in parts[: number + 1]:
                 part = transform.T @ products[term, other] @ second
@@ -281,10 +280,9 @@ class Design:
 
     def _dense_rows(self, locals_: Sequence[Local]) -> FloatArray:
         """Return X of some rows, whose functions are given."""
-        n_rows = len(locals_[0].starts)
-        dense = np.ones((n_rows, self.size))
+        dense = np.ones((len(locals_[0].starts), self.size))
         for local, transform, place in zip(locals_, self._transforms, self.slices, strict=True):
-            functions = np.zeros((n_rows, len(transform)))
+            functions = np.zeros((len(dense), len(transform)))
             _spread(0, *local, functions)
             dense[:, place] = functions @ transform
         return dense
