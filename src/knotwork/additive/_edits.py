@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from numbers import Real
 from os import PathLike
 from pathlib import Path
@@ -116,7 +117,7 @@ def _with_curves(model: Model, edits: Any) -> Model:
 def _pieces(model: "AdditiveModel") -> list[slice]:
     """Return where the intercept and the coefficients of each term are."""
     ends = np.cumsum([0, 1, *(term.width for term in model.terms_)]).tolist()
-    return [slice(start, stop) for start, stop in zip(ends[:-1], ends[1:], strict=True)]
+    return [slice(start, stop) for start, stop in pairwise(ends)]
 
 
 def _moved(solution: Solution, beta: FloatArray, maps: Sequence[FloatArray]) -> Solution:

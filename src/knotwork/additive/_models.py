@@ -243,16 +243,16 @@ class AdditiveModel(BaseEstimator, ABC):
     def with_edits(self, edits: Any, X: Any = None, y: Any = None) -> Self:
         """Return a copy of the fitted model whose curves are those that a person has drawn.
 
-        The page of `knotwork.explore_model` writes such edits. The model predicts the edited curves exactly; all others,
-        the intercept, the importances and the widths of intervals remain. It is saved, plotted and exported as any other.
+        The page of `knotwork.explore_model` writes such edits. The model predicts the edited curves exactly; all
+        others, the intercept, importances and widths of intervals remain. It is saved and exported as any other.
 
         Parameters
         ----------
         edits : mapping, str or path
             The edits, or a JSON file with them: see Notes.
         X, y : table of shape (n, d) and array-like of shape (n,), optional
-            Rows that the model was not fitted to, and their target. With them ``edit_scores_`` of the returned model has
-            the scores before and after the edits.
+            Rows that the model was not fitted to, and their target. With them ``edit_scores_`` of the returned model
+            has the scores before and after the edits.
 
         Returns
         -------
@@ -263,8 +263,9 @@ class AdditiveModel(BaseEstimator, ABC):
         -----
         The JSON has ``"format": "knotwork edits 1"`` and ``"curves"``, a list of objects with these keys and no others:
         ``"column"``, its name, or its position in an array; ``"points"``, pairs ``[value, effect]`` that straight lines
-        join, or ``"coefficients"`` of the column's own B-splines; ``"missing"``, the effect of missing values; and with
-        more than two classes, where curves have no points, ``"class"``. Effects are in units of the target, or log odds.
+        join, or ``"coefficients"`` of the column's own B-splines; ``"missing"``, the effect of missing values; and
+        with more than two classes, where curves have no points, ``"class"``. Effects are in the target's units, or log
+        odds.
 
         Examples
         --------
