@@ -11,7 +11,7 @@ from knotwork._checks import OPTIONAL_PARTS, check_part
 
 if TYPE_CHECKING:  # type checkers and editors see the names that are imported later
     from knotwork import additive, basis, compare, datasets, encoders, knots, nn, report, stats, study, training
-    from knotwork._explore import Explorer, explore
+    from knotwork._explore import Explorer, explore, explore_model
     from knotwork._recommend import Recommendation, recommend
     from knotwork.additive import AdditiveClassifier, AdditiveRegressor
     from knotwork.encoders import (
@@ -60,6 +60,7 @@ __all__ = [
     "datasets",
     "encoders",
     "explore",
+    "explore_model",
     "find_pairs",
     "knots",
     "load",
@@ -73,7 +74,7 @@ __all__ = [
 ]
 
 _NAMES = {
-    "_explore": ("Explorer", "explore"),
+    "_explore": ("Explorer", "explore", "explore_model"),
     "_recommend": ("Recommendation", "recommend"),
     "additive": ("AdditiveClassifier", "AdditiveRegressor"),
     "encoders": (

@@ -12,7 +12,7 @@ from itertools import pairwise
 from numbers import Real
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from scipy.linalg import block_diag
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 Model = TypeVar("Model", bound="AdditiveModel")
 
-FORMAT = "knotwork edits 1"
+EDITS_FORMAT = "knotwork edits 1"
 """What the JSON says that it is, with the version of its keys."""
 
 METRICS = ("R2", "log loss")
@@ -152,8 +152,8 @@ def _read(model: "AdditiveModel", edits: Any) -> list[CurveEdit]:
     """Return edits after a check of all their entries."""
     content = _content(edits)
     _check_keys(content, "edits", KEYS)
-    if content.get("format") != FORMAT:
-        raise argument_error("edits['format']", f"be {FORMAT!r}", content.get("format"))
+    if content.get("format") != EDITS_FORMAT:
+        raise argument_error("edits['format']", f"be {EDITS_FORMAT!r}", content.get("format"))
     curves = content.get("curves")
     if not isinstance(curves, list):
         raise argument_error("edits['curves']", "be a list of edits of curves", curves)
@@ -242,3 +242,39 @@ def _fit_of(model: "AdditiveModel", label: Any, name: str) -> int:
     if label not in names:
         raise argument_error(f"{name}['class']", f"be a class, one of {listed(names)}", label, suggestion(label, names))
     return names.index(label)
+
+
+class EditableCurve(NamedTuple):
+    """A curve of a fitted model as edits see it.
+
+    Parameters
+    ----------
+    name : object
+        The column.
+    place : int
+        Its place in `CodedTable.numbers`.
+    basis : BSpline
+        Its splines.
+    coefficients : ndarray of shape (size, n_fits)
+        Those of the splines, for each fit.
+    missing : ndarray of shape (n_fits,) or None
+        The effect of missing values, if the training rows had any.
+    """
+
+    name: Any
+    place: int
+    basis: BSpline
+    coefficients: FloatArray
+    missing: FloatArray | None
+
+
+def editable_curves(model: "AdditiveModel") -> list[EditableCurve]:
+    """Return the curves of a fitted model that can be edited."""
+    out = []
+    for term, piece in zip(model.terms_, _pieces(model)[1:], strict=True):
+        if isinstance(term, Curve):
+            beta = np.stack([solution.beta[piece] for solution in model.solutions_], axis=1)
+            missing, *coefficients = term.space.transform @ beta
+            has_missing = missing if term.has_missing else None
+            out.append(EditableCurve(term.name, term.place, term.basis, np.array(coefficients), has_missing))
+    return out
