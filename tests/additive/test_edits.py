@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.interpolate import BSpline
+from scipy.interpolate import BSpline, make_interp_spline
 from scipy.special import expit
 from sklearn.metrics import log_loss, r2_score
 
@@ -65,6 +65,41 @@ def test_coefficients_are_those_of_scipys_splines():
     np.testing.assert_allclose(
         shift(edited, MODEL, table) + before, BSpline(knots, coefficients, 3)(inside), atol=1e-10
     )
+
+
+@pytest.mark.parametrize("name", ["a", "c"])
+def test_further_knots_do_not_change_a_curve(name):
+    """Splines with more knots contain the curve: with its own coefficients there, nothing changes; others are local."""
+    curve = curve_of(MODEL, name)
+    low, high = curve.basis.domain
+    knots = np.union1d(curve.basis.knots, np.linspace(low, high, 40)[1:-1])
+    (before,) = MODEL.effects([name])
+    refined = make_interp_spline(*old_curve(name, knots), k=3, t=np.r_[[low] * 4, knots, [high] * 4])
+    edit = {"column": name, "knots": knots.tolist(), "coefficients": refined.c.tolist()}
+    same = MODEL.with_edits(edits(edit))
+    np.testing.assert_allclose(same.predict(X), MODEL.predict(X), atol=1e-9)
+    np.testing.assert_allclose(same.predict_interval(X), MODEL.predict_interval(X), atol=1e-6)
+    changed = refined.c.copy()
+    changed[20] += 1.0
+    (after,) = MODEL.with_edits(edits(edit | {"coefficients": changed.tolist()})).effects([name])
+    expected = refined(after.values[1:]) + changed_part(knots, low, high, after.values[1:])
+    np.testing.assert_allclose(after.effect[1:], expected, atol=1e-9)
+    assert len(after.values) > len(before.values)
+
+
+def old_curve(name, knots):
+    """Return places at which splines of these knots are determined, and the effects of the curve there."""
+    low, high = curve_of(MODEL, name).basis.domain
+    t = np.r_[[low] * 3, knots, [high] * 3]
+    places = np.lib.stride_tricks.sliding_window_view(t, 3).mean(axis=1).clip(low, high)
+    parts = MODEL.contributions(rows_with(**{name: places}))
+    return places, parts.values[:, parts.names.index(name)]
+
+
+def changed_part(knots, low, high, values):
+    coefficients = np.zeros(len(knots) + 4)
+    coefficients[20] = 1.0
+    return BSpline(np.r_[[low] * 4, knots, [high] * 4], coefficients, 3)(values)
 
 
 def test_the_model_itself_and_other_curves_remain():
@@ -165,12 +200,14 @@ POINTS = [[0.0, 0.0], [1.0, 1.0]]
         (edits({"column": "d", "points": POINTS}), "name a curve of the model"),
         (edits({"column": "b", "points": POINTS}), "curves of numbers"),
         (edits({"column": ["a"], "points": POINTS}), "name a curve"),
-        (edits({"column": "a"}), "'coefficients' or 'points'"),
-        (edits({"column": "a", "points": POINTS, "coefficients": [0.0] * SIZE}), "'coefficients' or 'points'"),
+        (edits({"column": "a"}), "'coefficients', also with"),
+        (edits({"column": "a", "points": POINTS, "coefficients": [0.0] * SIZE}), "'coefficients', also with"),
         (edits({"column": "a", "coefficients": [0.0] * (SIZE - 1)}), f"be {SIZE} finite numbers"),
         (edits({"column": "a", "coefficients": ["0"] * SIZE}), "finite numbers"),
         (edits({"column": "a", "coefficients": [np.nan] * SIZE}), "finite numbers"),
         (edits({"column": "a", "points": [[0.0, 1.0]]}), "at least two"),
+        (edits({"column": "a", "knots": [0.0]}), "also with 'knots'"),
+        (edits({"column": "a", "knots": [0.0], "coefficients": [0.0] * 5}), "contain the knots of the curve"),
         (edits({"column": "a", "points": [[1.0, 0.0], [1.0, 1.0]]}), "increasing"),
         (edits({"column": "a", "points": [[0.0], [1.0, 1.0]]}), "finite numbers"),
         (edits({"column": "a", "missing": True}), "a finite number"),

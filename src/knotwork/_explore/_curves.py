@@ -102,6 +102,7 @@ def _describe(model: Any, curve: Any, effect: AdditiveEffect) -> dict[str, Any]:
         "domain": [low, high],
         "degree": curve.basis.degree,
         "knots": as_text(as_shares(curve.basis.knots, (low, high)), np.float64),
+        "knotValues": as_text(curve.basis.knots, np.float64),
         "coefficients": [as_text(each, np.float64) for each in curve.coefficients.T],
         "missing": None if curve.missing is None else curve.missing.tolist(),
         "margins": [np.round(np.interp(grid, effect.values[known], each), 9).tolist() for each in margins],

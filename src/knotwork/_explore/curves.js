@@ -1,6 +1,6 @@
 /* The curves of an additive model. An edit changes coefficients of B-splines, so that the model predicts what is drawn. */
 
-const N_GRID = 240, MOST_HANDLES = [22, 11], MARGIN = 0.12;
+const N_GRID = 240, LEAST_FUNCTIONS = 44, MOST_FUNCTIONS = 150, WIDEST = 0.04, HANDLE_ROOM = 27, MARGIN = 0.12;
 const decode = (text) => new Float64Array(Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0)).buffer);
 
 /* ---- Curves ------------------------------------------------------------------------------------------------- */
@@ -10,11 +10,41 @@ function centresOf(knots, degree) {
   const t = [...Array(degree).fill(0), ...knots, ...Array(degree).fill(1)];
   return Array.from({ length: knots.length + degree + 1 }, (_, i) => t.slice(i, i + degree).reduce((sum, u) => sum + u, 0) / degree);
 }
+/* Insert a knot: the curve remains, and has one coefficient more (Boehm). */
+function withKnot(knots, degree, values, u) {
+  const t = [...Array(degree + 1).fill(0), ...knots, ...Array(degree + 1).fill(1)];
+  let k = degree;
+  while (t[k + 1] <= u) k++;
+  return Array.from({ length: values.length + 1 }, (_, i) => {
+    if (i <= k - degree) return values[i];
+    if (i > k) return values[i - 1];
+    const share = (u - t[i]) / (t[i + degree] - t[i]);
+    return share * values[i] + (1 - share) * values[i - 1];
+  });
+}
+/* A curve gets knots in its widest intervals, so that edits can be local. */
+function refined(stored) {
+  const knots = Array.from(decode(stored.knots)), values = Array.from(decode(stored.knotValues)), [low, high] = stored.domain;
+  let fitted = stored.coefficients.map((text) => Array.from(decode(text)));
+  while (stored.degree > 1 && fitted[0].length < MOST_FUNCTIONS && Number.isFinite(high - low)) {
+    const ends = [0, ...knots, 1];
+    let widest = 0;
+    for (let i = 1; i + 1 < ends.length; i++) if (ends[i + 1] - ends[i] > (ends[widest + 1] - ends[widest]) * 1.000001) widest = i;
+    if (fitted[0].length >= LEAST_FUNCTIONS && ends[widest + 1] - ends[widest] < WIDEST) break;
+    const value = Number((low + ((ends[widest] + ends[widest + 1]) / 2) * (high - low)).toPrecision(7)), u = (value - low) / (high - low);
+    if (!(u > ends[widest] && u < ends[widest + 1])) break;
+    fitted = fitted.map((each) => withKnot(knots, stored.degree, each, u));
+    knots.splice(widest, 0, u);
+    values.splice(widest, 0, value);
+  }
+  return { knots, values, fitted };
+}
 const curves = data.curves.map((stored, index) => {
-  const knots = Array.from(decode(stored.knots)), fitted = stored.coefficients.map((text) => Array.from(decode(text)));
-  return { ...stored, index, knots, fitted, now: fitted.map((each) => each.slice()), missingNow: stored.missing && stored.missing.slice(),
-           centres: centresOf(knots, stored.degree), size: fitted[0].length };
+  const { knots, values, fitted } = refined(stored);
+  return { ...stored, index, knots, knotValues: values, fitted, now: fitted.map((each) => each.slice()),
+           missingNow: stored.missing && stored.missing.slice(), centres: centresOf(knots, stored.degree), size: fitted[0].length };
 });
+const ownKnots = (curve) => decode(data.curves[curve.index].knots);
 const design = (curve, points) => numerics.design("bspline", points, curve.knots, curve.degree).rows;
 function evaluate(curve, points, coefficients) {
   const rows = design(curve, points);
@@ -22,11 +52,11 @@ function evaluate(curve, points, coefficients) {
 }
 const valueOf = (curve, u) => curve.domain[0] * (1 - u) + curve.domain[1] * u;
 const valueText = (curve, u) => (curve.isDate ? dayText(valueOf(curve, u), curve.domain[1] - curve.domain[0]) : significant(valueOf(curve, u)));
-/* Coefficients with six digits: what is drawn is what is saved. */
-function rounded(curve, values) {
+/* Changed coefficients with six digits: what is drawn is what is saved. */
+function rounded(curve, fit, values) {
   const all = curve.fitted.flat(), unit = Math.max(...all) - Math.min(...all) || 1;
   const decimals = Math.min(Math.max(5 - Math.floor(Math.log10(unit)), 0), 100);
-  return values.map((value) => Number(value.toFixed(decimals)) + 0);
+  return values.map((value, i) => (value === curve.fitted[fit][i] ? value : Number(value.toFixed(decimals)) + 0));
 }
 const isChanged = (curve, fit) => curve.now[fit].some((value, i) => value !== curve.fitted[fit][i])
   || (curve.missing !== null && curve.missingNow[fit] !== curve.missing[fit]);
@@ -69,7 +99,7 @@ const before = rows ? scoreOf(rows.sums) : NaN;
 
 /* ---- State --------------------------------------------------------------------------------------------------- */
 
-const view = { curve: 0, fit: data.outputs.length - 1, width: 3, from: 0, to: 1 };
+const view = { curve: 0, fit: data.outputs.length - 1, width: 0.1, from: 0, to: 1 };
 const curve = () => curves[view.curve];
 const coefficients = () => curve().now[view.fit];
 let shownHash = "";
@@ -82,7 +112,8 @@ function editsText(space) {
       if (!isChanged(each, fit)) return;
       const edit = { column: each.key };
       if (data.outputs.length > 1) edit.class = data.outputs[fit];
-      if (values.some((value, i) => value !== each.fitted[fit][i])) edit.coefficients = values;
+      if (each.knots.length > ownKnots(each).length) edit.knots = each.knotValues;
+      edit.coefficients = values;
       if (each.missing !== null && each.missingNow[fit] !== each.missing[fit]) edit.missing = each.missingNow[fit];
       out.push(edit);
     });
@@ -125,12 +156,12 @@ function readHash(text) {
 /* ---- Edits --------------------------------------------------------------------------------------------------- */
 
 function setCoefficients(values) {
-  curve().now[view.fit] = rounded(curve(), values);
+  curve().now[view.fit] = rounded(curve(), view.fit, values);
 }
 /* Move the curve by `change` at a coefficient's place; its neighbours follow, the less the further they are. */
 function pull(start, place, change) {
   const its = curve(), weights = start.map((_, i) => {
-    const distance = Math.abs(i - place) / view.width;
+    const distance = Math.abs(its.centres[i] - its.centres[place]) / view.width;
     return distance < 1 ? 0.5 * (1 + Math.cos(Math.PI * distance)) : 0;
   });
   const [at] = evaluate(its, [its.centres[place]], weights);
@@ -202,7 +233,9 @@ function draw() {
     const low = Math.min(...every), high = Math.max(...every), room = MARGIN * (high - low) || 1;
     range = [low - 2.2 * room, high + room];
   }
-  const ticks = writing.axisTicks(range[0], range[1], 6), xs = grid.map(px);
+  const ticks = writing.axisTicks(range[0], range[1], 6);
+  box.left = Math.max(14 + 6.8 * Math.max(...ticks.map(([, text]) => text.length)), 40);
+  const xs = grid.map(px);
   set(shapes.grid, { d: ticks.map(([value]) => `M${box.left} ${n1(py(value))}H${box.width - box.right}`).join("") });
   writeLabels(shapes.labels, ticks.map(([value, text]) => ({ x: box.left - 7, y: n1(py(value)) + 4, text, anchor: "end" })));
   set(shapes.zero, { d: `M${box.left} ${n1(py(0))}H${box.width - box.right}` });
@@ -210,7 +243,7 @@ function draw() {
   set(shapes.band, { d: `${path(xs, upper)}${path(xs.slice().reverse(), lower.slice().reverse()).replace("M", "L")}Z` });
   set(shapes.ghost, { d: isChanged(its, view.fit) ? path(xs, old.map(py)) : "" });
   set(shapes.line, { d: path(xs, values.map(py)) });
-  set(shapes.ticks, { d: its.knots.map((u) => `M${n1(px(u))} ${box.bottom}v-6`).join("") });
+  set(shapes.ticks, { d: Array.from(ownKnots(its), (u) => `M${n1(px(u))} ${box.bottom}v-6`).join("") });
   set(shapes.bars, { d: rows ? barsOf(rows.values[its.index]) : "" });
   set(shapes.stretch, { x: px(view.from), y: box.top, width: Math.max(px(view.to) - px(view.from), 0), height: box.bottom - box.top, visibility: view.from > 0 || view.to < 1 ? "visible" : "hidden" });
   const most = box.narrow ? 3 : 6, low = its.domain[0], span = its.domain[1] - low;
@@ -231,10 +264,11 @@ function barsOf(values) {
   const top = Math.max(...counts, 1), width = inner() / 48;
   return Array.from(counts, (n, i) => (n ? `M${n1(box.left + i * width)} ${box.bottom}v${n1(-Math.max((46 * n) / top, 1))}h${n1(width - 0.6)}V${box.bottom}z` : "")).join("");
 }
-/* Points to drag: at the places of some of the coefficients. */
+/* Points to drag: at the places of coefficients, as many as have room side by side. */
 function handlePlaces(its) {
-  const most = Math.min(its.size, MOST_HANDLES[box.narrow ? 1 : 0]);
-  return Array.from({ length: most }, (_, k) => Math.round((k * (its.size - 1)) / Math.max(most - 1, 1)));
+  const last = its.size - 1, room = HANDLE_ROOM / inner(), kept = [0];
+  for (let i = 1; i < last; i++) if (its.centres[i] - its.centres[kept.at(-1)] >= room && 1 - its.centres[i] >= room) kept.push(i);
+  return [...kept, last];
 }
 function drawHandles(its) {
   const places = handlePlaces(its), heights = evaluate(its, places.map((i) => its.centres[i]), coefficients());
@@ -258,9 +292,10 @@ let after = before;
 const scoreText = () => (rows ? `${METRIC} ${fixed(after, 3)}, ${signed(after - before, 3)}` : "");
 const card = {};
 function buildScores() {
-  for (const [key, what, kind] of [["main", rows ? `${METRIC} on ${rowsOf(rows.n, "held-out ")}` : "no held-out rows", "wide"], ["change", `against the fit${rows ? ` (${fixed(before, 3)})` : ""}`, ""], ["edited", "edited curves", ""]]) {
+  const whats = { main: rows ? `${METRIC} on ${rowsOf(rows.n, "held-out ")}` : "", change: rows ? `against the fit (${fixed(before, 3)})` : "", edited: "edited curves" };
+  for (const [key, what] of Object.entries(whats)) {
     card[key] = element("div", { className: "value" });
-    $("scores").append(element("div", { className: kind }, element("div", { className: "what", textContent: what }), card[key]));
+    $("scores").append(element("div", { className: key === "main" ? "wide" : "", hidden: !what }, element("div", { className: "what", textContent: what }), card[key]));
   }
 }
 function showTexts() {
@@ -272,24 +307,24 @@ function showTexts() {
   $("bar-score").textContent = rows ? `${METRIC} ${fixed(after, 3)}` : "";
   $("bar-change").textContent = rows ? `${signed(change, 4)} by edits` : "";
   $("column-name").textContent = its.title;
-  $("column-note").textContent = `${valueText(its, 0)} to ${valueText(its, 1)} · ${counted(its.knots.length, "knot")}`;
+  $("column-note").textContent = `${valueText(its, 0)} to ${valueText(its, 1)} · ${counted(ownKnots(its).length, "knot")}`;
   const edits = counted(n, "edited curve");
-  $("finding").textContent = n === 0 ? "The curve as it was fitted." : rows ? `${edits}: ${METRIC} ${fixed(before, 4)} before, ${fixed(after, 4)} after, on ${rowsOf(rows.n, "held-out ")}.` : `${edits}. With held-out rows, kw.explore_model(model, X, y), the page shows what edits cost.`;
+  $("finding").textContent = n === 0 ? "The curve as it was fitted." : rows ? `${edits}: ${METRIC} ${fixed(before, 4)} before, ${fixed(after, 4)} after, on ${rowsOf(rows.n, "held-out ")}.` : `${edits}. Held-out rows, kw.explore_model(model, X, y), would show what edits cost.`;
   $("line").textContent = `edited = model.with_edits("edits.json"${rows ? ", X, y" : ""})\n${rows ? "print(edited.edit_scores_)\n" : ""}edited.save("edited.knotwork")`;
   $("edits").textContent = editsText();
   $("export-edits").disabled = n === 0;
   $("reset").disabled = !isChanged(its, view.fit);
   for (const name of ["from", "to"]) { $(name).value = String(view[name]); $(`${name}-value`).textContent = valueText(its, view[name]); }
-  $("width").max = String(Math.max(Math.ceil(its.size / 2), 2));
   $("width").value = String(view.width);
-  $("width-value").textContent = percent(Math.min((2 * view.width) / its.size, 1), 0);
+  $("width-value").textContent = `± ${percent(view.width, 0)} of the axis`;
   $("missing-label").hidden = its.missing === null;
   if (its.missing !== null && document.activeElement !== $("missing")) $("missing").value = String(Number(its.missingNow[view.fit].toPrecision(6)));
   $("fit-class").value = String(view.fit);
+  const largest = Math.max(...curves.map((each) => each.importance));
   Array.from($("list").children).forEach((item) => {
     const index = Number(item.firstChild.dataset.index), each = curves[index];
     if (index === view.curve) item.firstChild.setAttribute("aria-current", "true"); else item.firstChild.removeAttribute("aria-current");
-    item.firstChild.children[1].textContent = each.now.some((_, fit) => isChanged(each, fit)) ? "edited" : `± ${significant(each.importance, 3)}`;
+    item.firstChild.children[1].textContent = each.now.some((_, fit) => isChanged(each, fit)) ? "edited" : `± ${each.importance < 1e-3 * largest ? 0 : significant(each.importance, 3)}`;
   });
 }
 function update() {
@@ -306,14 +341,15 @@ function requestUpdate() {
 }
 function choose(index, isNew = true) {
   view.curve = index;
-  if (isNew) { view.from = 0; view.to = 1; view.width = Math.max(1.5, Math.round(curve().size / 5) / 2); }
+  if (isNew) { view.from = 0; view.to = 1; }
   update();
 }
 function buildList() {
   const order = curves.map((_, i) => i).sort((a, b) => curves[b].importance - curves[a].importance || a - b);
+  const all = curves.flatMap((each) => each.fitted[view.fit]), low = Math.min(...all), high = Math.max(...all);  // one scale
   for (const index of order) {
     const its = curves[index], svg = make("svg", { viewBox: "0 0 64 22", "aria-hidden": "true" });
-    const values = evaluate(its, grid, its.fitted[view.fit]), low = Math.min(...values), high = Math.max(...values);
+    const values = evaluate(its, grid, its.fitted[view.fit]);
     make("path", { class: "spark", d: path(grid.map((u) => 64 * u), values.map((value) => 20 - (18 * (value - low)) / (high - low || 1))) }, svg);
     const name = element("span", { className: "name", title: its.name }, element("span", { className: "owner", textContent: its.owner ?? its.name }));
     if (its.part && !its.isDate) name.append(element("span", { className: "part", textContent: ` ${its.part}` }));

@@ -22,7 +22,7 @@ from sklearn.metrics import log_loss, r2_score
 from knotwork._checks import argument_error, listed, suggestion
 from knotwork._preparation.columns import CodedTable
 from knotwork.additive._fitting import Solution
-from knotwork.additive._terms import Curve, Space, Term
+from knotwork.additive._terms import Curve, Space, Term, centres_of
 from knotwork.basis import BSpline, FloatArray
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ METRICS = ("R2", "log loss")
 """The scores of numbers and of classes."""
 
 KEYS = ("format", "curves")
-CURVE_KEYS = ("column", "class", "coefficients", "points", "missing")
+CURVE_KEYS = ("column", "class", "knots", "coefficients", "points", "missing")
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,8 @@ class CurveEdit:
 
     name: Any
     fit: int
+    basis: BSpline
     coefficients: FloatArray | None
-    points: FloatArray | None
     missing: float | None
 
 
@@ -128,24 +128,30 @@ def _moved(solution: Solution, beta: FloatArray, maps: Sequence[FloatArray]) -> 
 
 def _edited(term: Curve, beta: FloatArray, edits: Sequence[CurveEdit]) -> tuple[Term, FloatArray, FloatArray]:
     """Return the edited curve, the map from its former coefficients, and its new ones, of shape (width, n_fits)."""
-    across, basis = term.space.transform, term.basis
-    points = next((edit.points for edit in edits if edit.points is not None), None)
-    if points is not None:  # the coefficients of straight lines between points are the values there
-        x = points[:, 0]
-        basis = BSpline(x[1:-1], degree=1, domain=(float(x[0]), float(x[-1])))
-        table = CodedTable(np.repeat(x[:, None], term.place + 1, axis=1), np.empty((len(x), 0), dtype=np.int64))
-        across = np.concatenate([across[:1], term.combine(term.encode(table))])
+    basis = edits[0].basis
+    across = term.space.transform if basis is term.basis else _in_basis(term, basis)
     coefficients = across @ beta
     for edit in edits:
         if edit.coefficients is not None:
             coefficients[1:, edit.fit] = edit.coefficients
-        if edit.points is not None:
-            coefficients[1:, edit.fit] = edit.points[:, 1]
         if edit.missing is not None:
             coefficients[0, edit.fit] = edit.missing
     first = 0 if term.has_missing or any(edit.missing is not None for edit in edits) else 1
     space = Space(np.eye(basis.size + 1)[:, first:], ())
     return replace(term, space=space, basis=basis), across[first:], coefficients[first:]
+
+
+def _in_basis(term: Curve, basis: BSpline) -> FloatArray:
+    """Return the map from the coefficients of a curve to those of other splines that interpolate it.
+
+    They equal the curve if their knots contain its own.
+    """
+    shares, (low, high) = centres_of(basis), basis.domain
+    x = (1.0 - shares) * low + shares * high
+    table = CodedTable(np.repeat(x[:, None], term.place + 1, axis=1), np.empty((len(x), 0), dtype=np.int64))
+    plain = replace(term, space=Space(np.eye(basis.size + 1)[:, 1:], ()), basis=basis)
+    splines, curve = (each.combine(each.encode(table)) for each in (plain, term))
+    return np.concatenate([term.space.transform[:1], np.linalg.solve(splines, curve)])
 
 
 def _read(model: "AdditiveModel", edits: Any) -> list[CurveEdit]:
@@ -162,6 +168,10 @@ def _read(model: "AdditiveModel", edits: Any) -> list[CurveEdit]:
     for pair in pairs:
         if pairs.count(pair) > 1:
             raise argument_error("edits", "have one edit for each curve", pair[0])
+    for edit in out:
+        others = [other.basis.knots.tolist() for other in out if other.name == edit.name]
+        if others.count(edit.basis.knots.tolist()) < len(others):
+            raise argument_error("edits", "have the same knots for all classes of a column", edit.name)
     return out
 
 
@@ -194,17 +204,29 @@ def _read_curve(model: "AdditiveModel", entry: Any, name: str) -> CurveEdit:
     if not isinstance(column, str | int) or column not in curves:
         hint = suggestion(column, list(curves)) or "Only the curves of numbers can be edited."
         raise argument_error(f"{name}['column']", f"name a curve of the model, {listed(list(curves))}", column, hint)
-    given = [key for key in CURVE_KEYS[2:] if entry.get(key) is not None]
-    if not given or {"coefficients", "points"} <= set(given):
-        raise argument_error(name, "have 'coefficients' or 'points', or 'missing'", listed(list(entry)))
-    coefficients, points, missing = (entry.get(key) for key in CURVE_KEYS[2:])
-    if coefficients is not None:
-        coefficients = _numbers(coefficients, f"{name}['coefficients']", (curves[column].basis.size,))
-    if points is not None:
-        points = _points(model, points, f"{name}['points']")
+    given = {key for key in CURVE_KEYS[2:] if entry.get(key) is not None}
+    if not given or {"coefficients", "points"} <= given or ("knots" in given and "coefficients" not in given):
+        raise argument_error(name, "have 'coefficients', also with 'knots', or 'points', or 'missing'", listed(entry))
+    basis, missing = curves[column].basis, entry.get("missing")
+    if "knots" in given:
+        basis = _refined(basis, entry["knots"], f"{name}['knots']")
+    coefficients = None
+    if "coefficients" in given:
+        coefficients = _numbers(entry["coefficients"], f"{name}['coefficients']", (basis.size,))
+    if "points" in given:  # the coefficients of straight lines between points are the values there
+        x, coefficients = _points(model, entry["points"], f"{name}['points']").T
+        basis = BSpline(x[1:-1], degree=1, domain=(float(x[0]), float(x[-1])))
     if missing is not None:
         missing = float(_numbers(missing, f"{name}['missing']", ()))
-    return CurveEdit(column, _fit_of(model, entry.get("class"), name), coefficients, points, missing)
+    return CurveEdit(column, _fit_of(model, entry.get("class"), name), basis, coefficients, missing)
+
+
+def _refined(basis: BSpline, values: Any, name: str) -> BSpline:
+    """Return the splines with further knots."""
+    knots, (low, high) = _numbers(values, name, (None,)), basis.domain
+    if not np.isin(basis.knots, knots).all() or not (np.diff([low, *knots, high]) > 0.0).all():
+        raise argument_error(name, f"increase from {low} to {high} and contain the knots of the curve", values)
+    return BSpline(knots, degree=basis.degree, domain=basis.domain)
 
 
 def _numbers(values: Any, name: str, shape: tuple[int | None, ...]) -> FloatArray:

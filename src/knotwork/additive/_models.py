@@ -263,9 +263,9 @@ class AdditiveModel(BaseEstimator, ABC):
         -----
         The JSON has ``"format": "knotwork edits 1"`` and ``"curves"``, a list of objects with these keys and no others:
         ``"column"``, its name, or its position in an array; ``"points"``, pairs ``[value, effect]`` that straight lines
-        join, or ``"coefficients"`` of the column's own B-splines; ``"missing"``, the effect of missing values; and
-        with more than two classes, where curves have no points, ``"class"``. Effects are in the target's units, or log
-        odds.
+        join, or ``"coefficients"`` of the column's B-splines, to whose knots ``"knots"`` may add some; ``"missing"``,
+        the effect of missing values; and with more than two classes, where curves have no points, ``"class"``. Effects
+        are in the target's units, or log odds.
 
         Examples
         --------
