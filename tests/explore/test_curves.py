@@ -222,7 +222,7 @@ def test_nothing_is_loaded_and_nothing_fails(page, fresh):
         # The score is in view while a point at the bottom of the chart is dragged.
         x, y = middle(phone, 2)
         top, bottom = phone.evaluate(
-            "(() => { const bar = document.getElementById('bar').getBoundingClientRect(); return [bar.top, bar.bottom]; })()"
+            "(() => { const b = document.getElementById('bar').getBoundingClientRect(); return [b.top, b.bottom]; })()"
         )
         assert 0 <= top < bottom <= 844
         before = edits(phone)
@@ -234,7 +234,9 @@ def test_nothing_is_loaded_and_nothing_fails(page, fresh):
 @needs_browser
 def test_classes_and_hostile_names(tmp_path):
     table = pd.DataFrame({name: RANDOM.normal(size=300) for name in HOSTILE})
-    labels = np.array([HOSTILE[0], HOSTILE[1], "c"])[np.digitize(table.iloc[:, 0] + RANDOM.normal(size=300), [-0.5, 0.5])]
+    labels = np.array([HOSTILE[0], HOSTILE[1], "c"])[
+        np.digitize(table.iloc[:, 0] + RANDOM.normal(size=300), [-0.5, 0.5])
+    ]
     model = kw.AdditiveClassifier(size=6).fit(table, labels)
     page = kw.explore_model(model, table[:100], pd.Series(labels[:100], name=HOSTILE[2]), name=HOSTILE[3])
     with Browser(page.save(tmp_path / "page.html"), calm=True) as opened:

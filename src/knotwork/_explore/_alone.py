@@ -1,4 +1,4 @@
-"""How well a column predicts alone: the first fits of the page, computed here to order the columns and to name a finding.
+"""How well a column predicts alone: the first fits of the page, which order the columns and name a finding.
 
 The page computes the same in JavaScript, and a test compares the two.
 """

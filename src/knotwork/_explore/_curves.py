@@ -16,10 +16,10 @@ from knotwork.additive import (
 )
 from knotwork.basis import FloatArray
 
-SCRIPTS = ("numerics", "page", "curves")
-"""The files of the script; see `knotwork._explore._page.SCRIPTS`."""
+CURVE_SCRIPTS = ("numerics", "page", "curves")
+"""The files of the script; as `TABLE_SCRIPTS`."""
 
-MOST_ROWS = 2_000
+MOST_HELD_OUT = 2_000
 """Held-out rows in a page."""
 
 BAND_POINTS = 61
@@ -30,8 +30,8 @@ def explore_model(model: Any, X: Any = None, y: Any = None, *, name: str = "mode
     """Return a page on which the curves of an additive model can be edited.
 
     Points of a curve can be dragged, and stretches be made flat, straight, rising or falling. The page shows the score
-    on held-out rows before and after, and saves the edits as JSON for `with_edits`. Curves of categories and surfaces of
-    pairs are only listed.
+    on held-out rows before and after, and saves the edits as JSON for `with_edits`. Effects of categories and surfaces
+    of pairs are only listed.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def explore_model(model: Any, X: Any = None, y: Any = None, *, name: str = "mode
         "rows": _held_out(model, curves, X, y) if X is not None else None,
         "targetName": str(getattr(y, "name", None) or "prediction"),
     }
-    return Explorer(render(page, "curves", SCRIPTS), _finding(model, X, y, len(curves)))
+    return Explorer(render(page, "curves", CURVE_SCRIPTS), _finding(model, X, y, len(curves)))
 
 
 def _finding(model: Any, X: Any, y: Any, n_curves: int) -> str:
@@ -124,7 +124,7 @@ def _held_out(model: Any, curves: list[Any], X: Any, y: Any) -> dict[str, Any]:
         if not (model.classes_[codes] == target).all():
             raise argument_error("y", f"have classes of the model, {listed(model.classes_.tolist())}", "others")
         target = codes
-    rows = np.random.default_rng(0).permutation(table.n_rows)[:MOST_ROWS]
+    rows = np.random.default_rng(0).permutation(table.n_rows)[:MOST_HELD_OUT]
     values = [as_shares(table.numbers[rows, curve.place], curve.basis.domain) for curve in curves]
     return {
         "count": len(rows),

@@ -20,7 +20,7 @@ from knotwork._writing import script as write_script
 if TYPE_CHECKING:  # needs pandas
     from knotwork.datasets import TextFormat
 
-SCRIPTS = ("numerics", "page", "model", "drawing", "controls")
+TABLE_SCRIPTS = ("numerics", "page", "model", "drawing", "controls")
 """The files of the script, which become one function: each may use the names of the files before it."""
 
 NOTEBOOK_HEIGHT = 980
@@ -120,7 +120,7 @@ def explore(
 def _explore(X: Any, y: Any, name: str, **options: Any) -> Explorer:
     data, target = prepare(X, y, **options), getattr(y, "name", None)
     page = {**data, "table": str(name), "targetName": "target" if target is None else str(target)}
-    return Explorer(render(page, "page", SCRIPTS), data["finding"])
+    return Explorer(render(page, "page", TABLE_SCRIPTS), data["finding"])
 
 
 def explore_table(

@@ -72,7 +72,7 @@ class PageRule:
     learning_seconds: float = 1.5
     bars: int = 48
     levels: int = 30
-    widest_gap: float = 0.05
+    widest_gap: float = 0.1
     families: tuple[str, ...] = ("bspline", "ispline", "ple", "mspline")
     placement: str = "quantile"
     sizes: tuple[int, ...] = (15, 7, 30)
@@ -374,7 +374,9 @@ def prepare(
         target_rows = {"codes": as_text(outcome.values[rows], np.uint8)}
     with_knots = dict(zip(numbers, zip(placed, paths, strict=True), strict=True))
     described = [
-        name_of(learned, names[place]) | {"alone": [scores.fit, scores.line]} | _describe(column, *with_knots.get(place, ({}, {})))
+        name_of(learned, names[place])
+        | {"alone": [scores.fit, scores.line]}
+        | _describe(column, *with_knots.get(place, ({}, {})))
         for (place, column), scores in zip(kept.items(), alone, strict=True)
     ]
     first = _first_column(alone)
@@ -416,9 +418,7 @@ def _check_columns(columns: Iterable[Any] | None, names: list[Any]) -> list[int]
     return [index for index, name in enumerate(names) if name in named]
 
 
-def _read_columns(
-    learned: Columns, table: CodedTable, chosen: Sequence[int], n_training: int
-) -> dict[int, PageColumn]:
+def _read_columns(learned: Columns, table: CodedTable, chosen: Sequence[int], n_training: int) -> dict[int, PageColumn]:
     """Return the columns by their place: numbers, then categories."""
     n_numbers, labels, read = table.numbers.shape[1], learned.categories, {}
     words = dict(zip(learned.labels, learned, strict=True))
@@ -438,7 +438,7 @@ def _read_columns(
 
 
 def _rank(read: dict[int, PageColumn], outputs: FloatArray) -> tuple[list[int], list[int]]:
-    """Return the columns of the page, the best first by the share of variance that each explains alone, and the rest."""
+    """Return the columns of the page, the best first by the variance that each explains alone, and the rest."""
     shares = {
         place: r_squared(column.design(), column.places, column.n_training, outputs) or 0.0
         for place, column in read.items()

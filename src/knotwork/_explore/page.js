@@ -60,26 +60,31 @@ const cut = (text, most) => (text.length <= most ? text : `${text.slice(0, most 
 
 /* ---- History ----------------------------------------------------------------------------------------------- */
 
-/* The states that changes lead through, as texts: `restore` shows one of them again. */
+/* The states that changes lead through, as texts: `restore` shows one of them again. A state has the text of its first
+   view, to which redo returns, and of its last one, where the next change began and to which undo returns. */
 class Changes {
   constructor(restore) {
     this.restore = restore; this.past = []; this.future = []; this.present = null;
   }
-  /* Keep a state; one with the key of the last state, such as another view of it, takes its place. */
+  /* Keep a state; one with the key of the last state is only another view of it. */
   remember(text, key = text) {
-    if (this.present !== null && key !== this.present.key) { this.past.push(this.present); this.future = []; }
-    this.present = { text, key };
+    if (this.present !== null && key === this.present.key) {
+      this.present.last = text;
+    } else {
+      if (this.present !== null) { this.past.push(this.present); this.future = []; }
+      this.present = { key, first: text, last: text };
+    }
     this.show();
   }
-  move(from, to) {
+  move(from, to, view) {
     if (!from.length) return;
     to.push(this.present);
     this.present = from.pop();
-    this.restore(this.present.text);
+    this.restore(this.present[view]);
     this.show();
   }
-  undo() { this.move(this.past, this.future); }
-  redo() { this.move(this.future, this.past); }
+  undo() { this.move(this.past, this.future, "last"); }
+  redo() { this.move(this.future, this.past, "first"); }
   show() {
     $("undo").disabled = !this.past.length;
     $("redo").disabled = !this.future.length;

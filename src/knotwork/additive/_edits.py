@@ -33,10 +33,10 @@ Model = TypeVar("Model", bound="AdditiveModel")
 EDITS_FORMAT = "knotwork edits 1"
 """What the JSON says that it is, with the version of its keys."""
 
-METRICS = ("R2", "log loss")
+EDIT_METRICS = ("R2", "log loss")
 """The scores of numbers and of classes."""
 
-KEYS = ("format", "curves")
+EDITS_KEYS = ("format", "curves")
 CURVE_KEYS = ("column", "class", "knots", "coefficients", "points", "missing")
 
 
@@ -82,7 +82,7 @@ def with_edits(model: Model, edits: Any, X: Any, y: Any) -> Model:
     edited.edit_scores_ = None
     if X is not None:
         before, after = (_score(each, X, y) for each in (model, edited))
-        edited.edit_scores_ = EditScores(METRICS[is_classifier(model)], before, after, len(y))
+        edited.edit_scores_ = EditScores(EDIT_METRICS[is_classifier(model)], before, after, len(y))
     return edited
 
 
@@ -157,7 +157,7 @@ def _in_basis(term: Curve, basis: BSpline) -> FloatArray:
 def _read(model: "AdditiveModel", edits: Any) -> list[CurveEdit]:
     """Return edits after a check of all their entries."""
     content = _content(edits)
-    _check_keys(content, "edits", KEYS)
+    _check_keys(content, "edits", EDITS_KEYS)
     if content.get("format") != EDITS_FORMAT:
         raise argument_error("edits['format']", f"be {EDITS_FORMAT!r}", content.get("format"))
     curves = content.get("curves")
