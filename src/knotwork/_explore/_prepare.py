@@ -5,7 +5,7 @@ The rows are a random sample, and each column has the means of at most 255 group
 
 import base64
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any
 
@@ -16,6 +16,7 @@ from knotwork._checks import argument_error, check_choice, listed
 from knotwork._explore._alone import LEAST_GAIN, Alone, area_under_curve, is_clear, line_of, r_squared, squared_errors
 from knotwork._preparation.columns import CodedTable, Columns, Role
 from knotwork._preparation.formats import ELAPSED, BooleanFormat
+from knotwork._preparation.learning import TableColumn
 from knotwork._preparation.targets import Labels, check_target
 from knotwork._writing import counted, fixed, significant
 from knotwork.basis import FAMILIES, FloatArray, binary_unit, evaluate
@@ -338,6 +339,21 @@ class _Outcome:
         outputs = (outputs - outputs.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
         return cls(task, codes, labels.values, outputs)
 
+    def take(self, rows: Any) -> "_Outcome":
+        """Return some rows, in the units of all."""
+        return replace(self, values=self.values[rows], outputs=self.outputs[rows])
+
+    def describe(self) -> dict[str, Any]:
+        """Return the target in the form that ``json.dumps`` takes."""
+        rows = {"values": as_text(self.outputs[:, 0], np.float32)}
+        if self.classes:
+            rows = {"codes": as_text(self.values, np.uint8)}
+        return {
+            "task": self.task,
+            "classes": [str(label) for label in self.classes],
+            "target": {"centre": self.centre, "scale": self.scale, **rows},
+        }
+
 
 def prepare(
     X: Any,
@@ -353,56 +369,56 @@ def prepare(
     `report` is called with a sentence before each slow step.
     """
     learned, table = Columns.learn(X)
-    names = [*learned.numerical_names, *learned.categorical]
-    outcome = _Outcome.from_values(y, task)
-    n_rows = _check_rows(outcome, learned, table.n_rows)
-    training, held_out = draw_split(n_rows, seed)
-    rows = np.concatenate([training, held_out])
-    chosen = _check_columns(columns, names)
+    names, whole = [*learned.numerical_names, *learned.categorical], _Outcome.from_values(y, task)
+    _check_rows(whole, learned, table.n_rows)
+    training, held_out = draw_split(table.n_rows, seed)
+    rows, chosen = np.concatenate([training, held_out]), _check_columns(columns, names)
     report(f"Fits each of {counted(len(chosen), 'column')} alone on {counted(len(training), 'row')}.")
-    read = _read_columns(learned, table.take(rows), chosen, len(training))
-    order, left_out = _rank(read, outcome.outputs[rows])
+    outcome, read = whole.take(rows), _read_columns(learned, table.take(rows), chosen, len(training))
+    order, left_out = _rank(read, outcome.outputs)
     kept = {place: read[place] for place in order}
-    alone = [_alone(column, outcome, rows) for column in kept.values()]
-    numbers = {place: column for place, column in kept.items() if isinstance(column, BinnedColumn)}
-    report(f"Places knots in {counted(len(numbers), 'column')} by {counted(len(PLACEMENTS), 'rule')}.")
-    placed, unavailable = _place(list(numbers.values()), Target.from_values(outcome.values[training], outcome.task))
-    report(f"Learns knots of {counted(min(len(numbers), PAGE.learned), 'column')}.")
-    paths, why_not = _learn(list(numbers.values()), outcome.outputs[training])
-    target_rows = {"values": as_text(outcome.outputs[rows, 0], np.float32)}
-    if outcome.classes:
-        target_rows = {"codes": as_text(outcome.values[rows], np.uint8)}
-    with_knots = dict(zip(numbers, zip(placed, paths, strict=True), strict=True))
+    alone = {place: _alone(column, outcome) for place, column in kept.items()}
+    knots, choices = _with_knots(kept, outcome.take(slice(len(training))), report)
     described = [
         name_of(learned, names[place])
-        | {"alone": [scores.fit, scores.line]}
-        | _describe(column, *with_knots.get(place, ({}, {})))
-        for (place, column), scores in zip(kept.items(), alone, strict=True)
+        | {"alone": [alone[place].fit, alone[place].line]}
+        | _describe(column, *knots.get(place, ({}, {})))
+        for place, column in kept.items()
     ]
-    first = _first_column(alone)
+    first = _first_column(list(alone.values()))
     return {
-        "task": outcome.task,
-        "classes": [str(label) for label in outcome.classes],
-        "target": {"centre": outcome.centre, "scale": outcome.scale, **target_rows},
-        "rows": {"all": n_rows, "training": len(training), "heldOut": len(held_out)},
+        **outcome.describe(),
+        "rows": {"all": table.n_rows, "training": len(training), "heldOut": len(held_out)},
         "columns": described,
         "first": first,
-        "finding": _finding(described[first]["title"], list(kept.values())[first], alone[first], outcome.task),
+        "finding": _finding(described[first]["title"], kept[order[first]], alone[order[first]], outcome.task),
         "others": _others(learned, [names[place] for place in left_out], read, names, chosen),
-        **_choices(unavailable),
-        "learning": {"degree": PAGE.degrees[-1], "reason": why_not, "columns": PAGE.learned},
+        **choices,
     }
 
 
-def _check_rows(outcome: "_Outcome", learned: Columns, n_rows: int) -> int:
-    """Return the number of rows, after a check that a page can be made of them."""
+def _with_knots(
+    kept: dict[int, PageColumn], outcome: "_Outcome", report: Callable[[str], None]
+) -> tuple[dict[int, tuple[dict[str, Any], dict[str, Any]]], dict[str, Any]]:
+    """Return the knots and the paths of learned knots of numbers, by their place, and what can be chosen."""
+    numbers = {place: column for place, column in kept.items() if isinstance(column, BinnedColumn)}
+    report(f"Places knots in {counted(len(numbers), 'column')} by {counted(len(PLACEMENTS), 'rule')}.")
+    placed, unavailable = _place(list(numbers.values()), Target.from_values(outcome.values, outcome.task))
+    report(f"Learns knots of {counted(min(len(numbers), PAGE.learned), 'column')}.")
+    paths, why_not = _learn(list(numbers.values()), outcome.outputs)
+    learning = {"degree": PAGE.degrees[-1], "reason": why_not, "columns": PAGE.learned}
+    knots = dict(zip(numbers, zip(placed, paths, strict=True), strict=True))
+    return knots, {**_choices(unavailable), "learning": learning}
+
+
+def _check_rows(outcome: "_Outcome", learned: Columns, n_rows: int) -> None:
+    """Check that a page can be made of the rows."""
     if len(outcome.values) != n_rows:
         raise argument_error("y", f"have as many values as X has rows, {n_rows}", len(outcome.values))
     if n_rows < 3:
         raise ColumnError(f"X has {n_rows} rows, and the page needs at least 3. Add rows.")
     if not learned.numerical_names:
         raise ColumnError("X has no numerical column, and only these have knots. Add one, or convert text to numbers.")
-    return n_rows
 
 
 def _check_columns(columns: Iterable[Any] | None, names: list[Any]) -> list[int]:
@@ -420,21 +436,26 @@ def _check_columns(columns: Iterable[Any] | None, names: list[Any]) -> list[int]
 
 def _read_columns(learned: Columns, table: CodedTable, chosen: Sequence[int], n_training: int) -> dict[int, PageColumn]:
     """Return the columns by their place: numbers, then categories."""
-    n_numbers, labels, read = table.numbers.shape[1], learned.categories, {}
-    words = dict(zip(learned.labels, learned, strict=True))
+    n_numbers, labels = table.numbers.shape[1], learned.categories
+    kinds = dict(zip(learned.labels, learned, strict=True))
+    read: dict[int, PageColumn] = {}
     for place in chosen:
         if place >= n_numbers:
             code = place - n_numbers
             read[place] = LevelColumn.from_codes(table.codes[:, code], labels[code], n_training)
-            continue
-        column: PageColumn = BinnedColumn.from_values(table.numbers[:, place], n_training)
-        if len(column.column.distinct) == 2:
-            its = words.get(learned.numerical_names[place])
-            is_truth = its is not None and (its.kind == "boolean" or isinstance(its.format, BooleanFormat))
-            values = ["false", "true"] if is_truth else list(map(significant, column.column.distinct.tolist()))
-            column = LevelColumn.from_binned(column, values)
-        read[place] = column
+        else:
+            column = BinnedColumn.from_values(table.numbers[:, place], n_training)
+            has_levels = len(column.column.distinct) == 2
+            its = kinds.get(learned.numerical_names[place])
+            read[place] = LevelColumn.from_binned(column, _two_words(column, its)) if has_levels else column
     return read
+
+
+def _two_words(column: BinnedColumn, its: TableColumn | None) -> list[str]:
+    """Return the two values of a column in words; numbers that are truth values are false and true."""
+    if its is not None and (its.kind == "boolean" or isinstance(its.format, BooleanFormat)):
+        return ["false", "true"]
+    return [significant(value) for value in column.column.distinct.tolist()]
 
 
 def _rank(read: dict[int, PageColumn], outputs: FloatArray) -> tuple[list[int], list[int]]:
@@ -450,18 +471,18 @@ def _rank(read: dict[int, PageColumn], outputs: FloatArray) -> tuple[list[int], 
     return order[: PAGE.columns], order[PAGE.columns :]
 
 
-def _alone(column: PageColumn, outcome: "_Outcome", rows: npt.NDArray[np.intp]) -> Alone:
+def _alone(column: PageColumn, outcome: "_Outcome") -> Alone:
     """Return the scores of a column alone; of several classes those of the last against all others."""
     designs = [design for design in (column.design(), column.line()) if design is not None]
-    outputs, at = outcome.outputs[rows], (column.places, column.n_training)
+    at = (column.places, column.n_training)
     if outcome.classes:
-        is_one = outcome.values[rows] == len(outcome.classes) - 1
+        is_one = outcome.values == len(outcome.classes) - 1
         scores = [area_under_curve(design, *at, is_one) for design in designs]
     else:
-        scores = [r_squared(design, *at, outputs) for design in designs]
+        scores = [r_squared(design, *at, outcome.outputs) for design in designs]
     if len(designs) == 1:
         return Alone(scores[0], None)
-    return Alone(*scores, is_clear(*(squared_errors(design, *at, outputs) for design in designs)))
+    return Alone(scores[0], scores[1], is_clear(*(squared_errors(design, *at, outcome.outputs) for design in designs)))
 
 
 def _first_column(alone: Sequence[Alone]) -> int:

@@ -118,7 +118,11 @@ function drawFit(column, model, rows, size, grid, xs) {
   // Where there are no rows there is no curve; levels have a bar each, at their shrunk mean.
   const draw_ = ({ grid, values }) => {
     const places = Array.from(grid, (u) => px(column, u)), heights = Array.from(values, yz);
-    if (!column.levels) return path(places, heights, (i) => inGap(column, grid[i]));
+    if (!column.levels) {
+      const hidden = (i) => i < 0 || i >= grid.length || inGap(column, grid[i]);
+      const alone = places.map((x, i) => (hidden(i - 1) && !hidden(i) && hidden(i + 1) ? `M${n1(x - 5)} ${n1(heights[i])}h10` : ""));
+      return path(places, heights, hidden) + alone.join("");
+    }
     const half = Math.min((0.36 * inner()) / grid.length, 26);
     return places.map((x, i) => `M${n1(x - half)} ${n1(heights[i])}h${n1(2 * half)}`).join("");
   };
