@@ -236,7 +236,7 @@ function showTexts() {
   if (missing > 0) notes.push(`missing in ${percent(missing / nTraining)} of rows: encoded as zeros`);
   $("column-note").textContent = notes.join(" · ");
 }
-const caption = () => `${data.table}, ${data.targetName}: ${view.all ? "additive" : "one column,"} ${isClass ? "logistic ridge" : "ridge"} fit on ${rowsOf(nTraining, "random ")}, scored on ${rowsOf(data.rows.heldOut, "held-out ")}. knotwork ${data.version}`;
+const caption = () => `${data.table}: ${isClass ? "logistic ridge" : "ridge"} fit on ${rowsOf(nTraining)}, scored on ${rowsOf(data.rows.heldOut, "held-out ")}. knotwork ${data.version}`;
 function showClaim() {
   $("finding").textContent = `${sentence()}.`;
   const kind = isClass ? "logistic ridge fit" : "ridge fit";

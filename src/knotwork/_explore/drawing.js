@@ -50,17 +50,15 @@ function layOut() {
     set(panels[name].readout, { x: narrow ? 2 : width - box.right, y: panels[name].top - 9 });
   });
   layer.setAttribute("class", narrow ? "narrow" : "");
-  box.height = top + (isLevels && namesTurn() ? 96 : 34);
+  box.height = top + (isLevels && namesTurn() ? 38 + 4.2 * longestName() : 34);  // names that turn go down
   chart.setAttribute("viewBox", `0 0 ${width} ${box.height}`);
   chart.style.height = `${box.height}px`;
   set(clip, { x: box.left - 5, y: panels.fit.top - 5, width: inner() + 10, height: panels.fit.height + 10 });
   set(ground, { x: 0, y: 0, width, height: box.height });
 }
 /* Whether the names of levels have no room side by side. */
-const namesTurn = () => {
-  const { labels } = columnOf(view.column).levels;
-  return Math.max(...labels.map((label) => cut(label, LONGEST_LEVEL).length)) * 6.5 + 10 > inner() / labels.length;
-};
+const namesTurn = () => longestName() * 6.5 + 10 > inner() / columnOf(view.column).levels.labels.length;
+const longestName = () => Math.max(...columnOf(view.column).levels.labels.map((label) => Math.min(label.length, LONGEST_LEVEL)));
 const LONGEST_LEVEL = 16;
 const inner = () => box.width - box.left - box.right;
 const px = (column, u) => box.left + toPosition(column, u) * inner();

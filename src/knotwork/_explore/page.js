@@ -123,7 +123,7 @@ function pictureOf(chart, { title, detail, caption }) {
   const picture = make("svg", { xmlns: SVG, width, height: total, viewBox: `0 0 ${width} ${total}`, "font-family": "system-ui, sans-serif" });
   make("rect", { width, height: total, fill: colour("--card") }, picture);
   const write = (text, y, size, fill, weight) => {
-    make("text", { x: 12, y, "font-size": size, fill, "font-weight": weight }, picture).textContent = cut(text, Math.floor((width - 24) / (0.56 * size)));
+    make("text", { x: 12, y, "font-size": size, fill, "font-weight": weight }, picture).textContent = cut(text, Math.floor((width - 24) / (0.54 * size)));
   };
   write(title, 24, 16, colour("--ink"), 650);
   write(detail, 44, 12, colour("--muted"), 400);
