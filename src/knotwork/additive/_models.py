@@ -19,6 +19,7 @@ from knotwork._light import Predictor, check_suffix, export
 from knotwork._preparation.columns import CodedTable, Columns
 from knotwork._preparation.targets import Labels, check_target
 from knotwork._tables import check_weights
+from knotwork.additive._edits import EditScores, with_edits
 from knotwork.additive._effects import AdditiveEffect, Contributions, effects_of, plot
 from knotwork.additive._fitting import ROWS_PER_PART, Design, Solution, fit_classes, fit_numbers
 from knotwork.additive._terms import (
@@ -74,6 +75,7 @@ class AdditiveModel(BaseEstimator, ABC):
     terms_: list[Term]
     solutions_: list[Solution]
     term_importances_: FloatArray
+    edit_scores_: EditScores | None = None
 
     def __init__(
         self,
@@ -245,6 +247,45 @@ class AdditiveModel(BaseEstimator, ABC):
             order = by_size(self.term_importances_)
             columns = [self.terms_[place].name for place in order[:9]]
         return plot(self, self.effects(columns, interval=interval))
+
+    def with_edits(self, edits: Any, X: Any = None, y: Any = None) -> Self:
+        """Return a copy of the fitted model whose curves are those that a person has drawn.
+
+        The page of `knotwork.explore_model` writes such edits. The model predicts the edited curves exactly; all
+        others, the intercept, importances and widths of intervals remain. It is saved and exported as any other.
+
+        Parameters
+        ----------
+        edits : mapping, str or path
+            The edits, or a JSON file with them: see Notes.
+        X, y : table of shape (n, d) and array-like of shape (n,), optional
+            Rows that the model was not fitted to, and their target. With them ``edit_scores_`` of the returned model
+            has the scores before and after the edits.
+
+        Returns
+        -------
+        AdditiveRegressor or AdditiveClassifier
+            The edited model; this one remains as it is.
+
+        Notes
+        -----
+        The JSON has ``"format": "knotwork edits 1"`` and ``"curves"``, a list of objects with these keys and no others:
+        ``"column"``, its name, or its position in an array; ``"points"``, pairs ``[value, effect]`` that straight lines
+        join, or ``"coefficients"`` of the column's B-splines, to whose knots ``"knots"`` may add some; ``"missing"``,
+        the effect of missing values; and with more than two classes, where curves have no points, ``"class"``. Effects
+        are in the target's units, or log odds.
+
+        Examples
+        --------
+        >>> X = np.random.default_rng(0).uniform(size=(500, 1))
+        >>> model = AdditiveRegressor().fit(X, X[:, 0] ** 2)
+        >>> curve = {"column": 0, "points": [[0.0, -0.3], [0.5, 0.0], [1.0, 0.0]]}
+        >>> edited = model.with_edits({"format": "knotwork edits 1", "curves": [curve]})
+        >>> (edited.predict([[0.25], [0.7]]) - edited.intercept_).round(6)
+        array([-0.15,  0.  ])
+        """
+        check_is_fitted(self)
+        return with_edits(self, edits, X, y)
 
     def save(self, path: str | Path) -> None:
         """Write the fitted model to one file that `knotwork.load` reads, without pickle.
