@@ -26,7 +26,7 @@ LABEL_TYPES: dict[str, type] = {
 """The types that an array of classes may have, and that of each class in Python."""
 
 
-DIGITS, PLAIN_NUMBER = re.compile(r"\d"), re.compile(r"\s*[+-]?[\d.]+([eE][+-]?\d+)?\s*")
+PLAIN_NUMBER = re.compile(r"\s*[+-]?[\d.]+([eE][+-]?\d+)?\s*")
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ def _written_numbers(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     Plain digits are refused, as elsewhere in Python: it is not known whether such text counts something.
     """
     positions, labels = factorize(values.astype(object))
-    if not all(isinstance(label, str) for label in labels) or not any(DIGITS.search(label) for label in labels):
+    if not all(isinstance(label, str) for label in labels) or not any(re.search(r"\d", label) for label in labels):
         return values
     if all(PLAIN_NUMBER.fullmatch(label) for label in labels):
         return values
