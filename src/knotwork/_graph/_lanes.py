@@ -165,7 +165,8 @@ def _aligned(
 
     def together(*given: Array) -> Array:
         wide = [
-            x.reshape(len(x), *([1] * more), *x.shape[1:]) if more else x for x, more in zip(given, missing, strict=True)
+            x.reshape(len(x), *([1] * more), *x.shape[1:]) if more else x
+            for x, more in zip(given, missing, strict=True)
         ]
         return call(*wide)
 

@@ -40,13 +40,20 @@ def _clip(x: Array, low: Array, high: Array) -> Array:
     return np.minimum(np.maximum(x, low), high)
 
 
+def _matmul(a: Array, b: Array) -> Array:
+    return np.matmul(np.ascontiguousarray(a), b)  # of other layouts NumPy computes products without BLAS
+
+
 def _mish(x: Array) -> Array:
-    return x * np.tanh(np.logaddexp(x, x.dtype.type(0.0)))
+    """Return ``x tanh(log(1 + exp(x)))`` by one exponential, which NumPy has as a loop over vectors."""
+    e = np.exp(np.minimum(x, x.dtype.type(20.0)))
+    e *= e + 2
+    return x * (e / (e + 2))
 
 
 def _selu(x: Array) -> Array:
     scale, factor = map(x.dtype.type, SELU_FACTORS)
-    return scale * np.where(x > 0, x, factor * np.expm1(np.minimum(x, 0)))
+    return scale * np.where(x > 0, x, factor * (np.exp(np.minimum(x, 0)) - 1))
 
 
 def _sigmoid(x: Array) -> Array:
@@ -270,7 +277,7 @@ OPERATIONS: dict[str, Operator] = {
     "Gather": Operator(lambda x, places, *, axis: np.take(x, places, axis=axis)),
     "LayerNormalization": Operator(_layer_norm),
     "LogSoftmax": Operator(_log_softmax),
-    "MatMul": Operator(np.matmul),
+    "MatMul": Operator(_matmul),
     "Pad": Operator(_pad),
     "ReduceLogSumExp": Operator(_log_sum_exp),
     "ReduceMean": Operator(lambda x, axes, *, keepdims: x.mean(axis=tuple(axes.tolist()), keepdims=bool(keepdims))),
