@@ -98,7 +98,7 @@ def _keys(source: Source) -> list[Any]:
 
 def traced(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
     """Return all values of a graph, by name, for some rows."""
-    values = {**graph.constants, **inputs}
+    values: dict[str, Array] = {**graph.constants, **inputs}
     with np.errstate(all="ignore"):
         for node in graph.nodes:
             arguments = [values[name] for name in node.inputs]
