@@ -5,12 +5,13 @@ from knotwork._trees._boosting import (
     SMALL,
     SYMMETRIC,
     TREE_NAMES,
+    USUAL,
     BoostedTrees,
     ForestPiece,
     TreeMember,
     boost,
 )
-from knotwork._trees._forest import Forest
+from knotwork._graph import Forest
 from knotwork._trees._lightgbm import predicts_itself
 
 __all__ = ["BoostedTrees", "Forest"]

@@ -12,8 +12,10 @@ from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from knotwork._checks import argument_error, check_choice, check_int, listed, suggestion, type_error
+from knotwork._checks import argument_error, check_choice, check_int, listed, suggestion, type_error, warn_user
 from knotwork._equals import by_size, whole
+from knotwork._graph import Graph
+from knotwork._light import Predictor, check_suffix, export
 from knotwork._preparation.columns import CodedTable, Columns
 from knotwork._preparation.targets import Labels, check_target
 from knotwork._tables import check_weights
@@ -55,6 +57,9 @@ LINES_FROM = 10
 
 MOST_SCREENED = 40
 """Columns among which pairs are searched: those with the largest effects."""
+
+MANY_CLASSES = 50
+"""Classes from which on a fit takes so long that it is said before."""
 
 LEVELS = np.linspace(0.0, 1.0, 2001)
 """Levels of the quantiles of residuals that are kept for intervals."""
@@ -292,6 +297,40 @@ class AdditiveModel(BaseEstimator, ABC):
 
         check_is_fitted(self)
         save(self, path)
+
+    def export(self, path: str | Path) -> None:
+        """Write the model as code or in another format; the suffix of the file says which.
+
+        Predictions are those of `predict` to a relative 1e-5, missing values and unseen categories included. Formats
+        are those of `knotwork.TabularRegressor.export`; ``.sql`` as well.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file; an existing one is replaced.
+        """
+        check_is_fitted(self)
+        export(self._predictor, path, check_suffix(path))
+
+    def _predictor(self) -> Predictor:
+        """Return the fitted model as a graph."""
+        from knotwork.additive._graph import predictor_of_terms  # noqa: PLC0415 - only exports need it
+
+        check_is_fitted(self)
+        labels = self.labels_ if isinstance(self, AdditiveClassifier) else None
+        names = [""] if labels is None else [str(label) for label in labels.values]
+        return predictor_of_terms(self.terms_, self.solutions_, Predictor(Graph(), self.columns_, labels, tuple(names)))
+
+    def summary(self) -> str:
+        """Return a text of the terms, the most important first: how much they add, and how curved they are."""
+        check_is_fitted(self)
+        degrees = np.max([solution.degrees for solution in self.solutions_], axis=0)
+        width = max((len(term.label) for term in self.terms_), default=4)
+        lines = [f"{'term':{width}}  mean effect  degrees"]
+        for place in by_size(self.term_importances_).tolist():
+            term, importance = self.terms_[place], self.term_importances_[place]
+            lines.append(f"{term.label:{width}}  {importance:11.4g}  {degrees[place]:7.1f}")
+        return "\n".join([*lines, f"{'intercept':{width}}  {np.array2string(np.asarray(self.intercept_), precision=4)}"])
 
     def _output_names(self) -> list[str]:
         """Return the names of the fits: the target, or classes."""
@@ -688,6 +727,9 @@ class AdditiveClassifier(ClassifierMixin, AdditiveModel):
     def _read_target(self, y: Any) -> FloatArray:
         self.labels_, codes = Labels.from_values(y)
         n_classes = self.labels_.n_classes
+        if n_classes > MANY_CLASSES:
+            hint = "If they are numbers, AdditiveRegressor takes seconds."
+            warn_user(f"y has {n_classes} classes, each of which gets curves of its own: that may take long. {hint}")
         fitted = range(n_classes) if n_classes > 2 else [n_classes - 1]
         return np.stack([(codes == code).astype(np.float64) for code in fitted])
 
