@@ -259,8 +259,7 @@ class AdditiveModel(BaseEstimator, ABC):
         edits : mapping, str or path
             The edits, or a JSON file with them: see Notes.
         X, y : table of shape (n, d) and array-like of shape (n,), optional
-            Rows that the model was not fitted to, and their target. With them ``edit_scores_`` of the returned model
-            has the scores before and after the edits.
+            Further rows and their target, for ``edit_scores_`` of the returned model: scores before and after the edits.
 
         Returns
         -------
@@ -269,11 +268,10 @@ class AdditiveModel(BaseEstimator, ABC):
 
         Notes
         -----
-        The JSON has ``"format": "knotwork edits 1"`` and ``"curves"``, a list of objects with these keys and no others:
-        ``"column"``, its name, or its position in an array; ``"points"``, pairs ``[value, effect]`` that straight lines
-        join, or ``"coefficients"`` of the column's B-splines, to whose knots ``"knots"`` may add some; ``"missing"``,
-        the effect of missing values; and with more than two classes, where curves have no points, ``"class"``. Effects
-        are in the target's units, or log odds.
+        The JSON has ``"format": "knotwork edits 1"`` and ``"curves"``, a list of objects with these keys only:
+        ``"column"``, its name or position; ``"points"``, pairs ``[value, effect]`` that straight lines join, or
+        ``"coefficients"`` of the column's B-splines, to whose knots ``"knots"`` may add some; ``"missing"``, the effect
+        of missing values; ``"class"``, if there are more than two. Effects are in the target's units, or log odds.
 
         Examples
         --------
