@@ -295,7 +295,7 @@ def _of_time(columns: Columns, values: FloatArray, target: FloatArray) -> str:
             is_sorted = bool((np.diff(moments[~np.isnan(moments)]) >= 0.0).all())
             step = 'Pass validation="time"' if is_sorted else f'Sort the rows by {name!r} and pass validation="time"'
             return (
-                f"The target drifts with the time in column {name!r}: a simple model has {among.mean():.2f} of the loss "
+                f"The target drifts with time in column {name!r}: a simple model has {among.mean():.2f} of the loss "
                 f"without a model on random rows of the last quarter, and {later.mean():.2f} if it knows earlier rows "
                 f"only. {step} if predictions are for later rows."
             )
@@ -305,14 +305,18 @@ def _of_time(columns: Columns, values: FloatArray, target: FloatArray) -> str:
 def unsorted_time(columns: Columns, table: TrainingTable) -> str:
     """Return a sentence about a date that does not ascend with the rows, which the last rows would be held out of."""
     for column, label, (_, places) in zip(columns, columns.labels, columns.spans, strict=True):
-        if column.role != Role.DATE or not isinstance(column.format, DateFormat) or column.format.parts[0] != DATE_PARTS[0]:
+        if (
+            column.role != Role.DATE
+            or not isinstance(column.format, DateFormat)
+            or column.format.parts[0] != DATE_PARTS[0]
+        ):
             continue
         moments = table.numbers[:, places.start]
         steps = np.diff(moments[~np.isnan(moments)])
         if (steps < 0.0).mean() > MIXED:
             return (
-                f'validation="time" holds out the last rows, but column {label!r} does not ascend with them. Sort the rows '
-                f"by {label!r} before the fit if it is their time."
+                f'validation="time" holds out the last rows, but column {label!r} does not ascend with them. Sort '
+                f"the rows by {label!r} before the fit if it is their time."
             )
     return ""
 
@@ -326,7 +330,7 @@ def _times(columns: Columns, values: FloatArray) -> Iterator[tuple[Any, int]]:
         if np.isnan(moments).any() or len(np.unique(moments)) < 5:
             continue
         is_date = column.role == Role.DATE and isinstance(column.format, DateFormat)
-        if is_date and column.format.parts[0] == DATE_PARTS[0]:
-            yield label, place
-        elif not is_date and isinstance(label, str) and TIME_NAME.fullmatch(label) and (np.diff(moments) >= 0.0).all():
+        has_days = is_date and column.format.parts[0] == DATE_PARTS[0]
+        is_named = not is_date and isinstance(label, str) and bool(TIME_NAME.fullmatch(label))
+        if has_days or (is_named and (np.diff(moments) >= 0.0).all()):
             yield label, place
