@@ -124,3 +124,12 @@ def test_arguments_of_other_libraries_are_explained(call, words):
 def test_losses_and_devices_that_cannot_train(settings, words):
     with pytest.raises(ArgumentError, match=words):
         kw.TabularRegressor(**{**TINY, **settings}).fit(X, Y)
+
+
+def test_many_classes_are_said():
+    """Before the fit, which takes minutes."""
+    model = kw.AdditiveClassifier()
+    with pytest.warns(
+        UserWarning, match="y has 60 classes, each of which gets curves of its own: .* AdditiveRegressor"
+    ):
+        model._read_target(np.arange(120) % 60)

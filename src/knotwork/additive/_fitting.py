@@ -274,7 +274,7 @@ class Design:
         for rows, locals_ in self._chunks():
             for start in range(0, rows.stop - rows.start, n_rows):
                 part = slice(start, start + n_rows)
-                dense = self._dense_rows([Local(*(each[part] for each in local)) for local in locals_])
+                dense = self._dense_rows([Local(starts[part], values[part]) for starts, values in locals_])
                 total += (dense * weights[rows][part, None]).T @ dense
         return total
 

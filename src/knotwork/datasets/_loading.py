@@ -341,8 +341,8 @@ DATASET_SOURCES: Mapping[str, OpenML | UCIArchive | ByHand] = MappingProxyType(
         "ipums": ByHand(
             "it was built from the original of 1997 by the rules of the Grinsztajn benchmark",
             "Take kdd_ipums_la_97-small.arff, keep the 20 numeric attributes with at least 10 distinct values, make "
-            "class P of the rows whose tranwork is missing or Bus_or_streetcar and N of the others, draw as many rows of "
-            "P as N has with numpy's RandomState(0), and drop duplicate rows, which leaves 5,180.",
+            "class P of the rows whose tranwork is missing or Bus_or_streetcar and N of the others, draw as many rows "
+            "of P as N has with numpy's RandomState(0), and drop duplicate rows, which leaves 5,180.",
         ),
         "loan_status": OpenML(46434),
         "air_quality": OpenML(46880),
@@ -490,7 +490,7 @@ def _limited() -> Iterator[None]:
     except _LimitReached as error:
         raise _ArchiveError(*error.args) from None
     finally:
-        install_opener(before)  # type: ignore[arg-type]  # None is the one of urllib
+        install_opener(before)
 
 
 def _download(url: str) -> bytes:
