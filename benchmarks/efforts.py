@@ -4,6 +4,7 @@
     python benchmarks/efforts.py networks --out pool         out-of-fold predictions of every kind of network
     python benchmarks/efforts.py trees --out pool            the same of boosted trees, and of CatBoost as a reference
     python benchmarks/efforts.py select --out pool           losses, and forward selections
+    python benchmarks/efforts.py compare-trees --out pool    sets of boosted trees, into benchmarks/efforts/trees.md
 
 For each table, at most 10,000 of the rows that are not tested in the first fold of the study are divided into five
 parts. Every kind is trained five times, each time without one of the parts, which it then predicts. `select` scores
@@ -13,7 +14,8 @@ the kind with the smallest geometric mean, over tables, of the loss relative to 
 together; a ratio counts as at most 15 % away from one, so that no table decides alone.
 
 The networks of `benchmarks/efforts` were trained on an H200 on 2026-11-19, with sizes that a CPU can afford, and the
-trees on a CPU. `scores.csv` has the losses, `selection.md` what `select` printed.
+trees on a CPU. `scores.csv` has the losses, `selection.md` what `select` printed. Symmetric trees came later, on
+2026-11-20: those of `trees.md`, and the networks beside them, on 16 of the tables, were trained on two cores.
 """
 
 import argparse
@@ -133,14 +135,29 @@ REFERENCES = ("LightGBM's defaults", "CatBoost")
 GROWN = ("trees", "trees, random thresholds", "trees, 15 leaves")
 """The trees beside which networks were chosen."""
 BALANCED = (
-    "trees, 15 leaves",
+    *GROWN,
     OURS,
-    "trees, random thresholds",
     "realmlp 96-96 PBLD@16 128",
     "realmlp 160-160 BS-Q@15+L4x 96",
     "realmlp 128-128 PLE-Q@100+L4x 96",
 )
 """All kinds of members of `effort="balanced"`."""
+
+TREE_SETS = {
+    "three kinds of LightGBM": GROWN,
+    "all of these, and symmetric (`balanced`)": BALANCED[:4],
+    "without 31 leaves": (OURS, *GROWN[1:]),
+    "without random thresholds": ("trees", "trees, 15 leaves", OURS),
+    "15 leaves and random thresholds, rate 0.1": (
+        "trees, 15 leaves, rate 0.1",
+        "trees, random thresholds, 15 leaves, rate 0.1",
+    ),
+    "15 leaves, rate 0.1, and symmetric (`fast`)": ("trees, 15 leaves, rate 0.1", OURS),
+    "symmetric": (OURS,),
+    "LightGBM's defaults": ("LightGBM's defaults",),
+}
+"""Sets of trees that `compare-trees` compares."""
+WRITTEN_TREES = Path(__file__).parent / "efforts" / "trees.md"
 
 
 def write_tables(out: Path, names: Sequence[str]) -> None:
@@ -429,10 +446,6 @@ class Selection:
         for more in ((), GROWN):
             yield from ("", f"Networks {'beside the three kinds of trees' if more else 'alone'}:\n")
             yield from self._forward(list(more), [kind for kind in self.kinds if kind in NETWORKS])
-        several = Selection([pool for pool in self.pools if "CatBoost" in pool.predictions])
-        rows = (("`balanced`", BALANCED), ("`balanced` and CatBoost", (*BALANCED, "CatBoost")))
-        yield from ("", f"CatBoost as a member, {len(several.pools)} tables:\n")
-        yield from several.table(rows)
         alone = sorted((*self.means([*GROWN, kind]), kind) for kind in self.kinds if kind in NETWORKS)
         yield from ("", "One kind beside the three kinds of trees:\n", "| kind | loss | error |", "|---|---|---|")
         yield from (f"| {kind} | {loss:.4f} | {error:.4f} |" for loss, error, kind in alone)
@@ -457,6 +470,29 @@ class Selection:
             yield f"| {name} | {loss:.4f} | {error:.4f} | {others} |"
 
 
+def compare_trees(out: Path, names: Sequence[str]) -> None:
+    """Write what sets of boosted trees lose, alone and, where they were trained, beside the networks of the default."""
+    pools = [Pool(out, name) for name in names]
+    with_networks = [pool for pool in pools if set(BALANCED) <= set(pool.predictions)]
+    lines = []
+    for some, networks in ((pools, ()), (with_networks, BALANCED[4:])):
+        beside = ", beside the networks of `balanced`" if networks else ""
+        lines += [f"{len(some)} tables{beside}; loss and error relative to the first line:", ""]
+        lines += ["| trees | loss | error | median error | better on |", "|---|---|---|---|---|"]
+        base = None
+        for label, kinds in TREE_SETS.items():
+            made = [pool.together((*kinds, *networks)) for pool in some]
+            scores = np.log([(pool.loss(each), pool.error(each)) for pool, each in zip(some, made, strict=True)])
+            base = scores if base is None else base
+            ratios = scores - base
+            loss, error = np.exp(ratios.clip(-CLIP, CLIP).mean(axis=0))
+            median, wins = np.exp(np.median(ratios[:, 1])), np.mean(ratios[:, 1] < 0)
+            lines.append(f"| {label} | {loss:.4f} | {error:.4f} | {median:.4f} | {wins:.0%} |")
+        lines.append("")
+    WRITTEN_TREES.write_text("\n".join(lines))
+    print("\n".join(lines))
+
+
 def select(out: Path, names: Sequence[str]) -> None:
     """Write the losses of single kinds, and the forward selections."""
     pools = [pool for pool in (Pool(out, name) for name in names) if pool.path("trees").exists()]
@@ -473,7 +509,7 @@ def select(out: Path, names: Sequence[str]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=("tables", "networks", "trees", "select"))
+    parser.add_argument("command", choices=("tables", "networks", "trees", "select", "compare-trees"))
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES), metavar="TABLE")
     parser.add_argument("--device", default="auto")
@@ -483,6 +519,8 @@ def main() -> None:
         write_tables(options.out, options.tables)
     elif options.command == "select":
         select(options.out, options.tables)
+    elif options.command == "compare-trees":
+        compare_trees(options.out, options.tables)
     else:
         for name in options.tables:
             pool = Pool(options.out, name)

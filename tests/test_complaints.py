@@ -108,7 +108,7 @@ def test_the_size_of_a_file_is_that_of_its_numbers(name, tmp_path):
         table = rows.assign(a=rows["a"] + noise, b=rows["b"] - noise)
         MODELS[name]().fit(table, np.tile(Y, copies)).save(tmp_path / "model.knotwork")
         sizes.append((tmp_path / "model.knotwork").stat().st_size)
-    assert max(sizes) < 5_000_000
+    assert max(sizes) < 30_000_000
     if name == "network":  # of more rows trees are deeper, and curves have more functions
         assert sizes[1] < 1.5 * sizes[0]
 

@@ -53,7 +53,7 @@ def judged(X, y, task="regression"):
 TABLES = {
     "entity": (storms, "same value of column 'storm' predict each other: .* pass groups=X\\['storm'\\] to fit"),
     "time": (drifting, "The target drifts with time in column 'day': .* Pass validation=\"time\" if"),
-    "copies": (copied, "Rows repeat each other: .* X.drop_duplicates"),
+    "copies": (copied, "Rows repeat each other: .*X.drop_duplicates"),
 }
 
 
