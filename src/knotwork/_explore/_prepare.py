@@ -15,6 +15,7 @@ import numpy.typing as npt
 from knotwork._checks import argument_error, check_choice, listed
 from knotwork._preparation.columns import Columns, Role
 from knotwork._preparation.targets import Labels, check_target
+from knotwork._writing import counted
 from knotwork.basis import FAMILIES, FloatArray, binary_unit
 from knotwork.encoders import METHOD_TABLE, PiecewiseLinearEncoder
 from knotwork.errors import ColumnError, MissingPackageError
@@ -244,7 +245,7 @@ class _Outcome:
             )
         if labels.n_classes > 256:
             raise ColumnError(
-                f"The target has {labels.n_classes:,} classes, and the page has room for 256. "
+                f"The target has {counted(labels.n_classes)} classes, and the page has room for 256. "
                 "If it holds amounts, pass task='regression'."
             )
         outputs = (codes[:, None] == np.arange(labels.n_classes)[-1 if labels.n_classes == 2 else 0 :]).astype(float)

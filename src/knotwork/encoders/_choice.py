@@ -10,6 +10,7 @@ import numpy.typing as npt
 from knotwork._checks import argument_error, type_error
 from knotwork._equals import at_most, by_size, first_largest
 from knotwork._tables import as_frame, check_weights, frame_names, read_numbers
+from knotwork._writing import percent
 from knotwork.basis import FittedColumn, FloatArray, compiled_table, encode_dense
 from knotwork.encoders._methods import Encoding
 from knotwork.knots import Column, Target
@@ -365,5 +366,5 @@ def _choice(
         reason = f"No other candidate is better than {candidates[0]} by more than the standard error."
     else:
         gain, error = 1.0 - losses[place] / max(losses[0], least), deviations[0] / max(losses[0], least)
-        reason = f"{100 * gain:.1f} % less error than {candidates[0]} (standard error {100 * error:.1f} %)."
+        reason = f"{percent(gain)} less error than {candidates[0]} (standard error {percent(error)})."
     return FeatureChoice(name, str(candidates[place]), table, reason)

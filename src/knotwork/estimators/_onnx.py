@@ -19,9 +19,9 @@ from knotwork.basis import FAMILIES
 from knotwork.estimators._base import TabularEstimator
 from knotwork.estimators._combination import SMALLEST_PROBABILITY
 from knotwork.estimators._estimators import TabularClassifier, TabularRegressor
+from knotwork.estimators._model import Calibration
 from knotwork.estimators._onnx_encodings import encoded_features
 from knotwork.estimators._onnx_trees import forest_outputs
-from knotwork.estimators._model import Calibration
 from knotwork.nn import DOUBLE, FLOAT, Array, OnnxGraph, as_numpy
 from knotwork.training import Network, Objective, Piece, output_units
 
