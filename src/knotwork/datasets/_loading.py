@@ -32,6 +32,7 @@ from sklearn.datasets import fetch_openml, load_breast_cancer, load_diabetes, lo
 
 from knotwork._checks import check_bool, listed, printable
 from knotwork._files import write_atomically
+from knotwork._writing import counted
 from knotwork.datasets._registry import (
     DATASETS,
     DatasetSpec,
@@ -461,7 +462,7 @@ class _Limiter(BaseHandler):
         while part := response.read1(1 << 16):  # returns the bytes that have arrived
             n_bytes += len(part)
             if n_bytes > LIMITS.archive:
-                raise _LimitReached(f"the server's answer is longer than {LIMITS.archive:,} bytes")
+                raise _LimitReached(f"the server's answer is longer than {counted(LIMITS.archive)} bytes")
             if time.monotonic() > self._deadline:
                 raise _LimitReached(f"the server has not sent the whole answer in {LIMITS.download:.0f} seconds")
             parts.append(part)
@@ -476,7 +477,7 @@ def _unzipped(content: bytes) -> bytes:
     except (*DAMAGED, OSError) as error:
         raise _LimitReached(f"the server's answer is damaged ({printable(str(error)[:200])})") from error
     if len(unpacked) > LIMITS.member:
-        raise _LimitReached(f"the server's answer would have more than {LIMITS.member:,} bytes")
+        raise _LimitReached(f"the server's answer would have more than {counted(LIMITS.member)} bytes")
     return unpacked
 
 
@@ -520,7 +521,7 @@ def _unpacked(files: zipfile.ZipFile, name: str) -> bytes:
     if entry.flag_bits & 0x1:
         raise _ArchiveError(f"the file {name!r} of the server's archive is encrypted")
     if entry.file_size > LIMITS.member:
-        raise _ArchiveError(f"the file {name!r} of the server's archive would have {entry.file_size:,} bytes")
+        raise _ArchiveError(f"the file {name!r} of the server's archive would have {counted(entry.file_size)} bytes")
     with files.open(entry) as file:  # reads at most the declared size
         return file.read()
 
