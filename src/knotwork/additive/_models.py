@@ -47,7 +47,7 @@ MOST_USED, SPARE = 0.55, 4.0
 """A term that uses more than this share of its coefficients in the first fit gets more: this many for each used one."""
 
 MOST_COEFFICIENTS = 3000
-"""Maximum number of coefficients of all terms: tables with very many columns have simpler curves, at last straight lines."""
+"""Maximum number of coefficients of all terms: tables with many columns have simpler curves, at last straight lines."""
 
 ROWS_PER_COEFFICIENT = 3
 """Rows for each coefficient at least, if that leaves curves four functions."""
@@ -330,7 +330,9 @@ class AdditiveModel(BaseEstimator, ABC):
         for place in by_size(self.term_importances_).tolist():
             term, importance = self.terms_[place], self.term_importances_[place]
             lines.append(f"{term.label:{width}}  {importance:11.4g}  {degrees[place]:7.1f}")
-        return "\n".join([*lines, f"{'intercept':{width}}  {np.array2string(np.asarray(self.intercept_), precision=4)}"])
+        return "\n".join(
+            [*lines, f"{'intercept':{width}}  {np.array2string(np.asarray(self.intercept_), precision=4)}"]
+        )
 
     def _output_names(self) -> list[str]:
         """Return the names of the fits: the target, or classes."""
