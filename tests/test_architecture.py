@@ -39,6 +39,7 @@ LAYERS = [
     "training",
     "_trees",
     "_preparation",
+    "_model_page",
     "additive",
     "estimators",
     "datasets",
@@ -254,7 +255,7 @@ def test_private_names_are_recognised(code, names):
 
 
 def test_only_layers_that_keep_something_write_files():
-    keeping = {"_model_files", "estimators", "datasets", "_explore", "study", "report", "compare"}
+    keeping = {"_model_files", "_model_page", "estimators", "datasets", "_explore", "study", "report", "compare"}
     writing = [module_of(path) for path in FILES if "knotwork._files" in imported(path)]
     assert [name for name in writing if layer_of(name) not in keeping] == []
 

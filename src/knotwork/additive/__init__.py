@@ -2,6 +2,7 @@
 
 from knotwork.additive._effects import AdditiveEffect, Contributions
 from knotwork.additive._models import AdditiveClassifier, AdditiveRegressor
+from knotwork.additive._page import additive_part
 from knotwork.additive._saving import SAVED_CLASSES, load
 
 __all__ = ["AdditiveClassifier", "AdditiveEffect", "AdditiveRegressor", "Contributions", "load"]

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from numbers import Real
 from pathlib import Path
+from time import perf_counter
 from typing import Any, Self, final
 
 import numpy as np
@@ -14,8 +15,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from knotwork._checks import argument_error, check_choice, check_int, listed, suggestion, type_error
 from knotwork._equals import by_size, whole
+from knotwork._model_page import notebook_view, write_report
 from knotwork._preparation.columns import CodedTable, Columns
-from knotwork._preparation.targets import Labels, check_target
+from knotwork._preparation.targets import Labels, check_target, target_name
 from knotwork._tables import check_weights
 from knotwork.additive._effects import AdditiveEffect, Contributions, effects_of, plot
 from knotwork.additive._fitting import ROWS_PER_PART, Design, Solution, fit_classes, fit_numbers
@@ -115,6 +117,7 @@ class AdditiveModel(BaseEstimator, ABC):
         if y is None:
             hint = "This estimator requires y to be passed, but the target y is None."
             raise argument_error("y", "be given", None, hint)
+        began = perf_counter()
         columns, table = Columns.learn(X, self.categorical)
         columns.warn()
         table, target, weights = _used_rows(table, y, sample_weight)
@@ -125,7 +128,15 @@ class AdditiveModel(BaseEstimator, ABC):
         self.terms_, self.solutions_ = fit.run()
         self.term_importances_ = fit.importances()
         self._finish(fit)
+        self._record = self._remembered(fit, target_name(y), began)
         return self
+
+    def _remembered(self, fit: "_Fit", target: str | None, began: float) -> Any:
+        """Return what the page of the model needs of the fit."""
+        from knotwork.additive._page import remember  # noqa: PLC0415 - it imports this module
+
+        self._target_name = target
+        return remember(self, fit.table, fit.responses, sums=fit.sums, weights=fit.weights, began=began)
 
     def _finish(self, fit: "_Fit") -> None:
         """Keep what is needed later of the fit, besides terms and solutions."""
@@ -250,6 +261,43 @@ class AdditiveModel(BaseEstimator, ABC):
 
         check_is_fitted(self)
         save(self, path)
+
+    def report(self, path: str | Path, X: Any = None, y: Any = None, *, rows: bool = True) -> Path:
+        """Write the page of the model: one file that explains it and predicts by itself, without a network.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file, such as ``"model.html"``; an existing one is replaced.
+        X : table of shape (n, d), optional
+            Rows to show, better not those of the fit. By default some rows of the fit, which a model has in memory
+            until it is loaded from a file; without any, the page leaves out what needs rows.
+        y : array-like of shape (n,), optional
+            Their target, by which errors are shown.
+        rows : bool, default=True
+            Whether single rows are in the page; False leaves them out, and nobody can read one from the file.
+
+        Returns
+        -------
+        Path
+            The file.
+        """
+        from knotwork.additive._page import page_subject  # noqa: PLC0415 - it imports this module
+
+        check_is_fitted(self)
+        return write_report(page_subject(self), path, X, y, rows=rows, classes=getattr(self, "labels_", None))
+
+    def _repr_html_inner(self) -> str:
+        html: str = super()._repr_html_inner()
+        if not self.__sklearn_is_fitted__():
+            return html
+        from knotwork.additive._page import page_subject  # noqa: PLC0415 - it imports this module
+
+        return notebook_view(page_subject(self)) + html
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**options)
+        return bundle | {"text/html": self._repr_html_inner()} if "text/html" in bundle else bundle
 
     def _output_names(self) -> list[str]:
         """Return the names of the fits: the target, or classes."""
@@ -535,10 +583,12 @@ class AdditiveRegressor(RegressorMixin, AdditiveModel):
             Lower and upper ends.
         """
         share = _check_share(coverage, "coverage")
-        check_is_fitted(self)
+        return self._intervals(self._read(X), share)
+
+    def _intervals(self, table: CodedTable, share: float) -> FloatArray:
+        """Return intervals for a table as it was read."""
         solution = self.solutions_[0]
         ends = np.interp([0.5 - 0.5 * share, 0.5 + 0.5 * share], LEVELS, self.residuals_)
-        table = self._read(X)
         means = Design(self.terms_, table).sums(solution.beta)
         parts = [np.einsum("ij,jk,ik->i", rows, solution.covariance, rows) for rows in self._rows(table)]
         variances = np.concatenate(parts) / max(solution.scale, 1e-300)

@@ -9,13 +9,12 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from knotwork._pictures import pictures_html
+from knotwork._model_page import notebook_view, write_report
 from knotwork._preparation.columns import CodedTable
 from knotwork._tables import is_stream
 from knotwork.estimators._explanations import (
     FeatureEffect,
     TableFunction,
-    column_pictures,
     contributions,
     effects,
     plot_effects,
@@ -23,6 +22,7 @@ from knotwork.estimators._explanations import (
     table_function,
 )
 from knotwork.estimators._model import FittedModel
+from knotwork.estimators._page import page_subject
 from knotwork.estimators._settings import ColumnConfig, FitSettings, hinted, nested_parameters, with_nested
 from knotwork.estimators._steps import Monitor, fit_model
 from knotwork.nn import Backbone, InteractionConfig
@@ -404,11 +404,32 @@ class TabularEstimator(BaseEstimator):
         """
         return plot_history(self._fitted)
 
+    def report(self, path: str | Path, X: Any = None, y: Any = None, *, rows: bool = True) -> Path:
+        """Write the page of the model: one file that explains it and predicts by itself, without a network.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file, such as ``"model.html"``; an existing one is replaced.
+        X : table of shape (n, d), optional
+            Rows to show, better not those of the fit. By default some rows of the fit that were held out, which a model
+            has in memory until it is loaded from a file; without any, the page leaves out what needs rows.
+        y : array-like of shape (n,), optional
+            Their target, by which errors are shown.
+        rows : bool, default=True
+            Whether single rows are in the page; False leaves them out, and nobody can read one from the file.
+
+        Returns
+        -------
+        Path
+            The file.
+        """
+        classes = self._fitted.task.labels
+        return write_report(page_subject(self), path, X, y, rows=rows, classes=classes)
+
     def _repr_html_inner(self) -> str:
         html: str = super()._repr_html_inner()
-        if not self.__sklearn_is_fitted__():
-            return html
-        return html + pictures_html(column_pictures(self._fitted))
+        return notebook_view(page_subject(self)) + html if self.__sklearn_is_fitted__() else html
 
     def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
         bundle: dict[str, str] = super()._repr_mimebundle_(**options)

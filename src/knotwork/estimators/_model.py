@@ -10,6 +10,7 @@ import numpy.typing as npt
 from scipy.special import softmax
 
 from knotwork._checks import argument_error, listed
+from knotwork._model_page import FitRecord
 from knotwork._preparation.columns import CodedTable, Columns
 from knotwork._preparation.members import add_indicators
 from knotwork._preparation.targets import Labels, check_target, class_weights, row_weights
@@ -292,6 +293,8 @@ class FittedModel:
         What a later fit needs to resume from these networks.
     known_importances : ndarray of shape (n_columns,) or None
         Importances that a file had.
+    record : FitRecord or None
+        What the page of the model needs of the fit; None if the model was loaded.
     """
 
     task: Task
@@ -309,6 +312,7 @@ class FittedModel:
     held: Held | None = None
     warm: Warm | None = None
     known_importances: Floats | None = None
+    record: FitRecord | None = None
 
     def outputs(self, table: CodedTable, trained: Trained | None = None) -> Floats:
         """Return the outputs of every member, of shape (n_members, n, d_out); by default of those that predict."""

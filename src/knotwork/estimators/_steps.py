@@ -9,13 +9,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from time import perf_counter
+from time import perf_counter, time
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from knotwork._checks import argument_error, check_bool, type_error, warn_user
+from knotwork._model_page import FitRecord
 from knotwork._preparation.columns import CodedTable, Columns, ReadTable
 from knotwork._preparation.members import PreparedTable
 from knotwork._preparation.targets import target_name
@@ -25,6 +26,7 @@ from knotwork._trees import TreeMember, boost
 from knotwork.encoders import PER_FEATURE, FeatureChoice
 from knotwork.estimators._combination import Combination, combine_members
 from knotwork.estimators._model import FittedModel, Held, Task, Weights
+from knotwork.estimators._page import keep_rows
 from knotwork.estimators._plans import (
     FitPlan,
     Recipe,
@@ -214,8 +216,7 @@ def fit_model(
                 raise argument_error("scratch", "be None if X is a table in memory", scratch, hint)
         trained = train(preparation, began, monitor)
         model = combine(preparation, trained)
-        if not monitor.reporters.stopped:
-            _warn_of_time(preparation, trained)
+        caution = "" if monitor.reporters.stopped else _warn_of_time(preparation, trained)
         if settings.validation.refit:
             may_refit = monitor.reporters.stopped or not trained.interrupted
             model = _refit(preparation, model, began, monitor, may_refit=may_refit)
@@ -224,7 +225,8 @@ def fit_model(
             *(settings.task.name, len(model.weights), preparation.table.n_rows, perf_counter() - began),
             *(preparation.config.metric_for(model.trained.objective).name, model.score),
         )
-        return model
+        assert model.record is not None
+        return replace(model, record=replace(model.record, seconds=perf_counter() - began, caution=caution))
 
 
 def prepare(
@@ -458,21 +460,24 @@ def _train_members(
     return Trained.joined(parts, [group for group in places if group])
 
 
-def _warn_of_time(preparation: Preparation, trained: Trained) -> None:
-    """Warn if the time limit sufficed for a small part of the epochs of the first networks, or for none of them."""
+def _warn_of_time(preparation: Preparation, trained: Trained) -> str:
+    """Warn if the time limit sufficed for a small part of the epochs of the first networks, or for none of them; return the warning."""
     plan, limit = preparation.plan, preparation.config.time_limit
     if limit is None or not plan.usual_epochs:
-        return
+        return ""
     first = next((place for place, recipe in enumerate(plan.recipes) if not recipe.has_trees), None)
     start = 0 if first is None else first * plan.n_folds * plan.n_seeds
     histories = [] if first is None else trained.histories[start : start + plan.n_folds * plan.n_seeds]
     config = None if first is None else plan.recipes[first].config
     planned, ended = (0, ()) if config is None else (config.max_epochs, config.cycle_ends[:-1])  # by scores, no clock
     epochs = min((history.epochs for history in histories if history.epochs not in ended), default=planned)
-    if epochs < ENOUGH * plan.usual_epochs:
-        done = f"{epochs} of {plan.usual_epochs} epochs of the networks" if epochs else "boosted trees alone"
-        reason = f"time_limit={limit:g} seconds sufficed for {done}"
-        warn_user(f"{reason}. More time, or effort='fast' without a limit, gives a better model.")
+    if epochs >= ENOUGH * plan.usual_epochs:
+        return ""
+    done = f"{epochs} of {plan.usual_epochs} epochs of the networks" if epochs else "boosted trees alone"
+    reason = f"time_limit={limit:g} seconds sufficed for {done}"
+    caution = f"{reason}. More time, or effort='fast' without a limit, gives a better model."
+    warn_user(caution)
+    return caution
 
 
 def _timed(config: TrainingConfig, began: float, share: float = 1.0) -> TrainingConfig:
@@ -492,7 +497,7 @@ def combine(preparation: Preparation, trained: Trained) -> FittedModel:
         plan, trained, preparation.members, table=table, config=preparation.config, seed=preparation.seed
     )
     recipes = [plan.recipes[place] for place in combination.recipes]
-    return FittedModel(
+    model = FittedModel(
         task=preparation.task,
         columns=columns,
         indicated=preparation.prepared.indicated,
@@ -508,6 +513,8 @@ def combine(preparation: Preparation, trained: Trained) -> FittedModel:
         held=_held(preparation, combination),
         warm=_warm(preparation, combination, recipes),
     )
+    kept = keep_rows(model, combination, table, n_folds=plan.n_folds)
+    return replace(model, record=FitRecord(table.n_rows, 0.0, time(), kept))
 
 
 def _warm(preparation: Preparation, combination: Combination, recipes: list[Recipe]) -> Warm | None:

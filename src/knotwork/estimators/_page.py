@@ -1,0 +1,205 @@
+"""The page of an estimator: what it keeps of a fit, and the model as its page sees it."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from knotwork._model_page import (
+    ContributionTables,
+    KeptRows,
+    PageEffect,
+    PageSubject,
+    column_kind,
+    column_values,
+    kept_places,
+)
+from knotwork._preparation.columns import CodedTable
+from knotwork.encoders import Encoding
+from knotwork.estimators._combination import Combination, HeldOut
+from knotwork.estimators._explanations import Floats, averaged_rows, column_effect, representatives
+from knotwork.estimators._model import FittedModel
+from knotwork.training import TrainingTable
+
+BAND = 0.1
+"""Share of single rows below and above the band of an effect."""
+
+BAND_WORDS = "80 % of single rows differ from their own mean by this much"
+N_POINTS = 40
+COVERAGE = 0.9
+
+ERROR_OF = {"log_loss": "log_loss", "auc": "log_loss", "accuracy": "log_loss", "mae": "mae", "pinball": "mae"}
+"""What errors are measured by in a page, for metrics of training; for others by squares."""
+
+
+def keep_rows(model: FittedModel, combination: Combination, table: TrainingTable, *, n_folds: int) -> KeptRows | None:
+    """Return some validation rows with predictions of members that were not trained on them; None if there are none."""
+    held = combination.held
+    if held is None or combination.rows is None:
+        return None
+    chosen = kept_places(len(held.target))
+    n_categorical, places = len(model.columns.cardinalities), combination.rows[chosen]
+    rows = CodedTable(table.numbers[places], table.codes[places, :n_categorical])
+    folds = None if combination.folds is None else combination.folds[chosen]
+    boosted = None if combination.boosted is None else _central(model, combination.boosted, chosen)
+    how = "each predicted by members that were not trained on it"
+    how += f" ({n_folds} folds)" if n_folds > 1 else " (held out of the fit)"
+    return KeptRows(rows, held.target[chosen], _central(model, held, chosen), how, folds, boosted)
+
+
+def _central(model: FittedModel, held: HeldOut, chosen: Any) -> Floats:
+    """Return probabilities, or the prediction of each target, for some of the rows that were held out."""
+    mean = held.predictions[chosen]
+    if model.task.name == "classification":
+        return model.task.responses(mean, model.calibration, None)
+    return _of_targets(model, mean)
+
+
+def _of_targets(model: FittedModel, mean: Floats) -> Floats:
+    """Return one prediction for each target, of several levels the middle one, of shape (n, n_targets)."""
+    objective, n_rows = model.task.objective, len(mean)
+    shaped = mean if model.n_targets is None else mean.reshape(n_rows, model.n_targets, -1)
+    values: Floats = objective.central(objective.result(shaped)).reshape(n_rows, -1)
+    return values
+
+
+def page_subject(estimator: Any) -> PageSubject:
+    """Return an estimator as its page sees it."""
+    model: FittedModel = estimator._fitted
+    is_class = model.task.name == "classification"
+    metric = model.config.metric_for(model.trained.objective).name
+    names = model.response_names if is_class else [""] if model.n_targets is None else _targets(model.n_targets)
+    has_interval = not is_class and model.n_targets is None and model.calibration.residuals is not None
+    can_tell = model.can_tell_importances(most=500)
+    word = "log loss" if is_class else "error"
+    return PageSubject(
+        kind=type(estimator).__name__,
+        task=model.task.name,
+        columns=model.columns,
+        target=model.target_name or "the target",
+        outputs=names,
+        error=ERROR_OF.get(metric, "log_loss" if is_class else "rmse"),
+        predict=partial(_predict, model),
+        effect=partial(_effect, model),
+        tables=partial(_tables, model),
+        importances=model.importances if can_tell else None,
+        importance=f"shuffling adds {{}} to the {word}" if is_class or metric != "rmse" else "shuffling adds {}",
+        knots=_knots(model),
+        score=model.score,
+        interval=partial(_intervals, model) if has_interval else None,
+        candidates=_candidates(model),
+        made=_made(model, metric),
+        record=model.record,
+    )
+
+
+def _targets(n_targets: int) -> list[str]:
+    return [f"target {place + 1}" for place in range(n_targets)]
+
+
+def _predict(model: FittedModel, table: CodedTable) -> Floats:
+    """Return probabilities, or the prediction of each target, of shape (n, n_outputs)."""
+    if model.task.name == "classification":
+        return model.responses(table)
+    return _of_targets(model, model.task.mean(model.outputs(table), model.weights))
+
+
+def _intervals(model: FittedModel, table: CodedTable) -> Floats:
+    residuals = model.calibration.residuals
+    assert residuals is not None
+    ends = residuals.interval(model.mean(table), model.task.objective, coverage=COVERAGE)
+    return ends[:, 0]
+
+
+def _effect(model: FittedModel, place: int, table: CodedTable | None) -> PageEffect | None:
+    """Return the partial dependence of a column over rows; a band has most rows, each moved to the mean of all."""
+    if table is None:
+        return None
+    span, columns = columns_span(model, place), model.columns
+    effect = column_effect(model, averaged_rows(table), place, representatives(table.values(span), span, N_POINTS))
+    lines = effect.lines
+    if model.task.name != "classification":
+        n, k = lines.shape[:2]
+        lines = _of_targets(model, lines.reshape(n * k, -1)).reshape(n, k, -1)
+    mean = lines.mean(axis=0)
+    moved = lines - lines.mean(axis=1, keepdims=True) + mean.mean(axis=0)
+    low, high = np.quantile(moved, [BAND, 1.0 - BAND], axis=0)
+    is_coded = column_kind(columns[place]) == "category"
+    values = effect.entries[:, 0] if is_coded else _values(model, place, effect.entries)
+    order = np.arange(len(values)) if is_coded else np.argsort(values, kind="stable")
+    return PageEffect(values[order], mean[order], low[order], high[order], BAND_WORDS, lines[:, order])
+
+
+def columns_span(model: FittedModel, place: int) -> Any:
+    """Return where a column stands in a coded table."""
+    return model.columns.spans[place]
+
+
+def _values(model: FittedModel, place: int, entries: Any) -> Floats:
+    """Return values of a column from its entries, as `column_values` of a table."""
+    span = columns_span(model, place)
+    n_rows = len(entries)
+    numbers = np.full((n_rows, len(model.columns.numerical_names)), np.nan)
+    table = CodedTable(numbers, np.zeros((n_rows, len(model.columns.categories)), dtype=np.int64))
+    return column_values(model.columns, table.with_values(span, entries), place)
+
+
+def _tables(model: FittedModel, table: CodedTable | None, outputs: Sequence[int]) -> ContributionTables | None:
+    """Return curves and pairs that stand for the model, fitted to its predictions."""
+    if table is None:
+        return None
+    from knotwork.additive import additive_part  # noqa: PLC0415 - an estimator that is made does not load it
+
+    is_class = model.task.name == "classification"
+    return additive_part(model.columns, table, _predict(model, table), outputs, is_class=is_class)
+
+
+def _knots(model: FittedModel) -> dict[int, Floats]:
+    """Return the knots of the network with the largest weight, by the places of columns."""
+    has_knots = [len(knots) > 0 for knots in model.knots]
+    if not any(has_knots):
+        return {}
+    best = model.knots[int(np.argmax(np.where(has_knots, model.weights, -1.0)))]
+    columns = model.columns
+    return {
+        place: best[name]
+        for place, label in enumerate(columns.labels)
+        if column_kind(columns[place]) in ("number", "date")
+        and (name := label if column_kind(columns[place]) == "number" else f"{label} (elapsed days)") in best
+    }
+
+
+def _candidates(model: FittedModel) -> list[dict[str, Any]]:
+    """Return what was tried, with names for people."""
+    return [
+        {
+            "name": _named(each), "score": each["score"], "metric": each["metric"], "seconds": each["seconds"],
+            "weight": each["weight"],
+        }
+        for each in model.candidates
+    ]  # fmt: skip
+
+
+def _named(candidate: Any) -> str:
+    method, size = candidate["method"], candidate["size"]
+    if method is None:
+        return "boosted trees"
+    return f"{candidate['backbone']}, {method}{'' if size is None else f'@{size}'}"
+
+
+def _made(model: FittedModel, metric: str) -> list[tuple[str, str]]:
+    """Return how a model was made, in words."""
+    kinds = ["boosted trees" if each is None else each.name for each in model.backbones]
+    members = ", ".join(f"{kinds.count(kind)} of {kind}" for kind in dict.fromkeys(kinds))
+    methods = sorted({Encoding.parse(text).method for encodings in model.encodings for text in encodings.values()})
+    seconds = sum(each["seconds"] for each in model.history)
+    objective = model.task.objective.name
+    out = [("members", f"{len(kinds)} ({members}), a weighted mean"), ("trained for", f"{objective}, validated by {metric}")]
+    if methods:
+        out.append(("encodings", ", ".join(methods)))
+    out.append(("training", f"{seconds:.1f} s of all members that were kept"))
+    temperature = model.calibration.temperature
+    return [*out, ("temperature", f"{temperature:.3g}")] if temperature != 1.0 else out
+
+
