@@ -79,7 +79,7 @@ def test_predictions_are_described():
     actual = np.array([0.0, 1.0, 2.0, 3.0])
     predicted = np.array([0.5, 0.5, 2.5, 2.5])
     picture = figures.predicted_picture(actual, predicted, target="y", model="m", name="n")
-    assert "R² 0.800, mean absolute error 0.500" in picture.caption
+    assert "R² 0.800, mean absolute error 0.5." in picture.caption
 
 
 def test_residuals_are_means_by_value_and_by_category():
@@ -93,7 +93,7 @@ def test_residuals_are_means_by_value_and_by_category():
     assert months.values.tolist() == ["April", "May"]
     assert months.means.tolist() == [4.0, 2.0]
     picture = figures.residual_picture(months, 0, limits=(-1.0, 1.0))
-    assert "farthest from 0 at April: 4.00" in picture.caption
+    assert "farthest from 0 at April: 4." in picture.caption
     empty = figures.residual_bands("x", np.full(5, np.nan), residuals)
     assert "All values are missing" in figures.residual_picture(empty, 0, limits=(-1.0, 1.0)).caption
 

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 import knotwork as kw
 from knotwork._cli import app
+from knotwork._writing import significant
 from knotwork.compare import CompareOptions, compare_table, predict_table
 from knotwork.compare import _budget as budget
 from knotwork.compare import _rounds as rounds_of
@@ -18,7 +19,6 @@ from knotwork.compare import _run as run
 from knotwork.compare import _scoring as scoring
 from knotwork.compare._budget import Speed
 from knotwork.compare._inputs import read_source
-from knotwork.compare._verdict import significant
 from knotwork.errors import ColumnWarning
 from knotwork.estimators import _steps as steps
 from knotwork.estimators._base import fitted, settings_of

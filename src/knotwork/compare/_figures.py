@@ -16,8 +16,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from sklearn.metrics import confusion_matrix
 
+from knotwork._writing import significant
 from knotwork.compare._effects import MODEL_KNOTS, FeaturePair, ShownFeature, ordered_categories
-from knotwork.compare._verdict import RankedRow, Ranking, significant
+from knotwork.compare._verdict import RankedRow, Ranking
 from knotwork.encoders import FeatureChoice
 from knotwork.report import LIGHT, PHONE, Picture, clean_axes, method_colour, new_figure
 

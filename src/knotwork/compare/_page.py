@@ -12,11 +12,12 @@ import numpy.typing as npt
 import pandas as pd
 
 from knotwork._files import write_atomically
+from knotwork._writing import significant
 from knotwork.compare import _figures as figures
 from knotwork.compare._effects import ShownFeature, numbers_by_name
 from knotwork.compare._inputs import Source
 from knotwork.compare._scoring import Scored
-from knotwork.compare._verdict import HOW, RankedRow, Ranking, significant
+from knotwork.compare._verdict import HOW, RankedRow, Ranking
 from knotwork.encoders import FeatureChoice
 from knotwork.estimators import EFFECTS
 from knotwork.report import DARK, LIGHT, Cell, Picture, ReportTable, page_template, shown_picture

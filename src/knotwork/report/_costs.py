@@ -11,11 +11,12 @@ import pandas as pd
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator, NullLocator
 
+from knotwork._writing import DASH
 from knotwork.encoders import METHOD_TABLE, EncodingName
 from knotwork.report._aggregate import SCORES, RankTable, all_sizes, file_name, in_order, name_size, of_size, sizes_of
 from knotwork.report._page import Drawing, Picture
 from knotwork.report._style import LIGHT, add_legend, draw_point, label_points, new_panels, panel_title
-from knotwork.report._tables import DASH, ReportTable, cell_rows, format_span, size_cell
+from knotwork.report._tables import ReportTable, cell_rows, format_span, size_cell
 from knotwork.stats import RankIntervals, average_ranks, bootstrap_ranks, relative_errors, wilcoxon_holm
 
 LOG_RATIO = 8.0

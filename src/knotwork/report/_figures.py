@@ -15,6 +15,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
 from knotwork._checks import argument_error
+from knotwork._writing import DASH
 from knotwork.encoders import METHOD_TABLE, EncodingName
 from knotwork.report._aggregate import (
     LEVEL,
@@ -45,7 +46,7 @@ from knotwork.report._style import (
     panel_title,
     root_figure,
 )
-from knotwork.report._tables import DASH, grid_name
+from knotwork.report._tables import grid_name
 from knotwork.report._words import enumerate_words
 
 Floats = npt.NDArray[np.float64]

@@ -10,12 +10,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from knotwork._writing import DASH
 from knotwork.report._aggregate import LEVEL, SCORES, RankTable, all_sizes, file_name, in_order, name_size, sizes_of
 from knotwork.stats import compare_folds, wins
 from knotwork.training import METRICS
-
-DASH = "\N{EN DASH}"
-"""Shown for a missing number."""
 
 _LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
