@@ -9,4 +9,4 @@ from knotwork._model_page._subject import (
     PageSubject,
     kept_places,
 )
-from knotwork._model_page._columns import column_entries, column_kind, short
+from knotwork._model_page._columns import column_entries, column_kind, column_values, short

@@ -16,6 +16,9 @@ MOST_CATEGORIES_SHOWN = 14
 MOST_LINES = 24
 """What a panel of a page has room for."""
 
+FEWEST_NAMED = 15
+"""Rows of a group of residuals, if it has no other limits, and those from which on it is named."""
+
 CLEAR = 3.0
 """Standard errors from which on a group of residuals is named, a convention: one of twenty is rarely so by chance."""
 
@@ -87,14 +90,14 @@ def column_json(
         out |= {"parts": list(column.format.parts), "order": column.format.order}
     if isinstance(column.format, BooleanFormat) or column.kind == "boolean":
         out["isTruth"] = True
-    effect = subject.effect(place, None if kept is None else kept.table)
+    effect = subject.effect(place, None if kept is None else kept.table) if outputs else None
     if effect is not None and len(effect.values):
         out["effect"] = _effect_json(effect, kind, outputs, with_lines=with_lines)
     if kept is not None:
         values = column_values(subject.columns, kept.table, place)
         out |= _values_json(values, kind, out.get("effect"))
     if kept is not None and has_target:
-        out["residuals"] = [_residuals_json(values, kind, _residuals(subject, kept, output)) for output in outputs]
+        out["residuals"] = [_residuals_json(values, kind, *_residuals(subject, kept, output)) for output in outputs]
     return out
 
 
@@ -145,28 +148,32 @@ def _values_json(values: Floats, kind: str, effect: dict[str, Any] | None) -> di
             "nDistinct": len(distinct)}  # fmt: skip
 
 
-def _residuals(subject: PageSubject, kept: KeptRows, output: int) -> Floats:
-    """Return actual minus predicted values of an output; of a class, whether it was it, minus its probability."""
+def _residuals(subject: PageSubject, kept: KeptRows, output: int) -> tuple[Floats, Floats]:
+    """Return actual minus predicted values of an output, and their variances.
+
+    Of a class it is whether a row has it, minus its probability, with the variance of a row whose probability is right.
+    """
+    predictions = kept.predictions[:, output]
     if subject.task == "classification":
-        return (kept.target == output) - kept.predictions[:, output]
-    target = kept.target.reshape(len(kept.target), -1)[:, output]
-    residuals: Floats = target - kept.predictions[:, output]
-    return residuals
+        return (kept.target == output) - predictions, predictions * (1.0 - predictions)
+    residuals: Floats = kept.target.reshape(len(kept.target), -1)[:, output] - predictions
+    return residuals, np.full(len(residuals), residuals.var())
 
 
-def _residuals_json(values: Floats, kind: str, residuals: Floats) -> dict[str, Any]:
+def _residuals_json(values: Floats, kind: str, residuals: Floats, variances: Floats) -> dict[str, Any]:
     """Return mean residuals of groups of rows with their standard errors, and the group that stands out."""
     known = ~np.isnan(values)
-    values, residuals = values[known], residuals[known]
-    groups = _groups(values, kind)
+    values, residuals, variances = values[known], residuals[known], variances[known]
     points = []
-    for group in groups:
+    for group in _groups(values, kind):
         part, rest = values[group], residuals[group]
-        if len(group) < 5 and kind != "category":
-            continue
-        error = float(rest.std(ddof=1) / np.sqrt(len(rest))) if len(rest) > 1 else None
-        points.append((float(np.median(part)), float(part.min()), float(part.max()), float(rest.mean()), error, len(group)))
-    clear = [(abs(mean) / error, place) for place, (*_, mean, error, n) in enumerate(points) if error and n >= 5]
+        error = float(np.sqrt(max(variances[group].mean(), rest.var()) / len(group)))
+        ends = float(np.median(part)), float(part.min()), float(part.max())
+        points.append((*ends, float(rest.mean()), error, len(group)))
+    clear = [
+        (abs(mean) / error, place)
+        for place, (*_, mean, error, n) in enumerate(points) if error > 0 and n >= FEWEST_NAMED
+    ]  # fmt: skip
     strength, worst = max(clear, default=(0.0, -1))
     return {"groups": short(points), "worst": worst if strength >= CLEAR else -1}
 
@@ -174,15 +181,12 @@ def _residuals_json(values: Floats, kind: str, residuals: Floats) -> dict[str, A
 def _groups(values: Floats, kind: str) -> list[npt.NDArray[np.int64]]:
     """Return the rows of groups: categories, months of dates if there are enough of them, or equal numbers of rows."""
     order = np.argsort(values, kind="stable")
-    if kind == "category" or len(np.unique(values)) <= RESIDUAL_GROUPS:
-        keys = values[order]
-    elif kind == "date":
-        months = (values[order] * MICROSECONDS).astype(np.int64).view("datetime64[us]").astype("datetime64[M]")
+    n_groups = max(min(RESIDUAL_GROUPS, len(order) // FEWEST_NAMED), 1)
+    keys = values[order]
+    if kind == "date":
+        months = (keys * MICROSECONDS).astype(np.int64).view("datetime64[us]").astype("datetime64[M]")
         keys = months.astype(np.float64)
-        n_months = len(np.unique(keys))
-        if not 3 <= n_months <= 60:
-            keys = np.arange(len(order)) * RESIDUAL_GROUPS // max(len(order), 1) * 1.0
-    else:
-        keys = np.arange(len(order)) * RESIDUAL_GROUPS // max(len(order), 1) * 1.0
-    cuts = np.flatnonzero(np.diff(keys)) + 1
-    return [np.asarray(group) for group in np.split(order, cuts)] if len(order) else []
+    n_keys = len(np.unique(keys))
+    if kind != "category" and not (3 <= n_keys <= 60 and kind == "date") and n_keys > RESIDUAL_GROUPS:
+        keys = np.arange(len(order)) * n_groups // len(order)
+    return [np.asarray(group) for group in np.split(order, np.flatnonzero(np.diff(keys)) + 1)] if len(order) else []

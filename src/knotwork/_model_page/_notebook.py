@@ -6,8 +6,9 @@ import numpy as np
 
 from knotwork._model_page._columns import column_kind
 from knotwork._model_page._errors import ErrorRow, error_rows
-from knotwork._model_page._sentences import header, made_facts, number
+from knotwork._model_page._sentences import header, made_facts
 from knotwork._model_page._subject import Floats, KeptRows, PageSubject
+from knotwork._writing import significant
 
 MOST_SHOWN = 8
 """Columns that a notebook shows."""
@@ -53,10 +54,10 @@ def _strip(errors: list[ErrorRow]) -> str:
             f'<text x="0" y="{y + 4}" font-weight="{weight}" fill="currentColor">{escape(each.name)}</text>'
             f'<path d="M{110 + left:.1f} {y}H{110 + right:.1f}" stroke="{colour}" stroke-width="2" opacity=".45"/>'
             f'<circle cx="{110 + at:.1f}" cy="{y}" r="4.5" fill="{colour}"/>'
-            f'<text x="425" y="{y + 4}" font-weight="{weight}" fill="currentColor">{number(each.error)}</text>'
+            f'<text x="425" y="{y + 4}" font-weight="{weight}" fill="currentColor">{significant(each.error, 3)}</text>'
         )
     height = 20 * len(errors) + 6
-    label = "; ".join(f"{each.name} {number(each.error)}" for each in errors)
+    label = "; ".join(f"{each.name} {significant(each.error, 3)}" for each in errors)
     return (
         f'<svg role="img" aria-label="Errors: {escape(label)}" viewBox="0 0 490 {height}" width="490" height="{height}" '
         f'style="max-width:100%;font:12px system-ui,sans-serif"><path d="M110 0V{height}" stroke="currentColor" '
@@ -85,7 +86,7 @@ def _columns(subject: PageSubject, kept: KeptRows | None) -> str:
         cells.append(
             f'<div style="width:{WIDTH}px"><div style="white-space:nowrap;overflow:hidden;text-overflow:ellipsis" '
             f'title="{name}"><b>{name}</b></div><div style="opacity:.7;font-size:12px">'
-            f"{escape(subject.importance.format(number(max(value, 0.0))))}</div>{bar}{curve}</div>"
+            f"{escape(subject.importance.format(significant(max(value, 0.0), 3)))}</div>{bar}{curve}</div>"
         )
     n_more = len(order) - MOST_SHOWN
     more = f'<div style="opacity:.7;align-self:center">and {n_more} more</div>' if n_more > 0 else ""

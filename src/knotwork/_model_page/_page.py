@@ -22,8 +22,9 @@ from knotwork._model_page._errors import ERRORS, ErrorRow, error_rows
 from knotwork._model_page._sentences import header, made_facts, revealed
 from knotwork._model_page._subject import ContributionTables, KeptRows, PageSubject
 from knotwork._preparation.targets import Labels, check_target
+from knotwork._writing import script as writing_script
 
-SCRIPTS = ("words", "prediction", "drawing", "panels", "controls")
+SCRIPTS = ("words", "prediction", "drawing", "panels", "trust", "controls")
 """The files of the script, which become one function: each may use the names of the files before it."""
 
 MOST_ROWS, MOST_POINTS, MOST_COLUMNS, MOST_OUTPUTS = 200, 600, 40, 4
@@ -43,7 +44,7 @@ def write_report(
         raise argument_error("path", "be a file", str(path), f"For example {file / 'model.html'}.")
     check_bool(rows, "rows")
     kept = _kept(subject, X, y, classes)
-    text = report_text(subject, kept, rows=rows)
+    text = report_text(subject, kept, rows=rows, name=file.stem)
     file.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(file, lambda stream: stream.write(text.encode()))
     return file
@@ -76,8 +77,9 @@ def _kept(subject: PageSubject, X: Any, y: Any, classes: Labels | None) -> KeptR
 
 
 def report_text(
-    subject: PageSubject, kept: KeptRows | None, *, rows: bool = True, ranking: Sequence[ErrorRow] | None = None
-) -> str:
+    subject: PageSubject, kept: KeptRows | None, *, rows: bool = True, ranking: Sequence[ErrorRow] | None = None,
+    name: str = "model",
+) -> str:  # fmt: skip
     """Return the page.
 
     Parameters
@@ -90,8 +92,10 @@ def report_text(
         Whether the page may have single rows.
     ranking : sequence of ErrorRow, optional
         Errors of the model and others, if they were compared before; by default those of usual references.
+    name : str
+        Name of the file of the model, without its ending.
     """
-    data, payload = _data(subject, kept, rows=rows, ranking=ranking), None
+    data, payload = _data(subject, kept, rows=rows, ranking=ranking, name=name), None
     if subject.runtime is not None:
         script, model = subject.runtime()
         text = _render(data, script, model)
@@ -120,16 +124,19 @@ def _within(data: dict[str, Any]) -> str:
 
 
 def _data(
-    subject: PageSubject, kept: KeptRows | None, *, rows: bool, ranking: Sequence[ErrorRow] | None
+    subject: PageSubject, kept: KeptRows | None, *, rows: bool, ranking: Sequence[ErrorRow] | None, name: str
 ) -> dict[str, Any]:
     """Return what the page shows, as JSON."""
     shown = _shown_outputs(subject, kept)
     scored = kept if kept is not None and not np.isnan(np.asarray(kept.target, dtype=np.float64)).any() else None
     n_classes = len(subject.outputs) if subject.task == "classification" else 0
     errors = list(ranking) if ranking is not None else [] if scored is None else error_rows(scored, subject.error, n_classes=n_classes)
+    order = _order(subject)
     columns = [
         column_json(subject, place, kept, outputs=shown, has_target=scored is not None, with_lines=rows)
-        for place in _order(subject)
+        if number < MOST_COLUMNS
+        else column_json(subject, place, None, outputs=[], has_target=False, with_lines=False)
+        for number, place in enumerate(order)
     ]
     data = {
         "version": knotwork.__version__,
@@ -142,12 +149,13 @@ def _data(
         **header(subject, scored, errors),
         "errors": [_error_json(each) for each in errors],
         "facts": made_facts(subject),
+        "load": f'kw.load("{name}.knotwork")',
         "caution": "" if subject.record is None else subject.record.caution,
         "columns": columns,
         "ignored": [str(label) for label, column in zip(subject.columns.labels, subject.columns, strict=True)
                     if column_kind(column) == "ignored"],
         "importanceText": subject.importance,
-        "rows": _rows_json(subject, kept, scored) if rows and kept is not None else None,
+        "rows": _rows_json(subject, kept, scored, order) if rows and kept is not None else None,
         "trust": _trust_json(subject, scored, errors, shown, rows=rows),
         "candidates": [{name: short(value) for name, value in each.items()} for each in subject.candidates],
         "made": [list(each) for each in subject.made],
@@ -172,11 +180,11 @@ def _shown_outputs(subject: PageSubject, kept: KeptRows | None) -> list[int]:
 
 
 def _order(subject: PageSubject) -> list[int]:
-    """Return the places of the columns that are shown, the most important first."""
-    seen = subject.columns.seen
-    if subject.importances is None:
-        return seen[:MOST_COLUMNS]
-    return sorted(seen, key=lambda place: -float(subject.importances[place]))[:MOST_COLUMNS]  # type: ignore[index]
+    """Return the places of the columns that the model uses, the most important first."""
+    importances = subject.importances
+    if importances is None:
+        return subject.columns.seen
+    return sorted(subject.columns.seen, key=lambda place: -float(importances[place]))
 
 
 def _error_json(row: ErrorRow) -> dict[str, Any]:
@@ -198,7 +206,7 @@ def _offsets(subject: PageSubject, kept: KeptRows | None) -> list[float] | None:
 
 
 def _rows_json(
-    subject: PageSubject, kept: KeptRows, scored: KeptRows | None
+    subject: PageSubject, kept: KeptRows, scored: KeptRows | None, order: list[int]
 ) -> dict[str, Any]:
     """Return rows to pick: one value for each column shown, predictions, intervals and targets."""
     chosen = np.linspace(0, kept.table.n_rows - 1, min(kept.table.n_rows, MOST_ROWS)).astype(np.int64)
@@ -206,7 +214,7 @@ def _rows_json(
         worst = _worst(subject, scored)[:10]
         chosen = np.unique(np.concatenate([worst, chosen]))
     table = kept.table.take(chosen)
-    every = [column_values(subject.columns, table, place) for place in subject.columns.seen]
+    every = [column_values(subject.columns, table, place) for place in order]
     values = np.stack(every, axis=1) if every else np.empty((len(chosen), 0))
     out: dict[str, Any] = {
         "values": [[None if np.isnan(each) else float(f"{each:.12g}") for each in row] for row in values.tolist()],
@@ -288,7 +296,7 @@ def _render(data: dict[str, Any], runtime: str = "", model: Any = None) -> str:
     folder = files("knotwork._model_page")
     style, template = (folder.joinpath(each).read_text("utf-8") for each in ("page.css", "page.html"))
     parts_of_script = [folder.joinpath(f"{each}.js").read_text("utf-8") for each in SCRIPTS]
-    script = "\n".join([runtime, '"use strict";', "(() => {", *parts_of_script, "})();"])
+    script = "\n".join([runtime, '"use strict";', "(() => {", writing_script(), *parts_of_script, "})();"])
     parts = {
         "title": html.escape(f"{data['target']}: {data['kind']}"),
         "style": style,

@@ -8,25 +8,7 @@ import numpy as np
 
 from knotwork._model_page._errors import ErrorRow
 from knotwork._model_page._subject import KeptRows, PageSubject
-
-
-def number(value: float) -> str:
-    """Return a number with three digits, or all of them before the point, and commas between thousands."""
-    size = abs(value)
-    if not np.isfinite(value):
-        return "–"
-    if value == 0 or 1e-4 <= size < 1e7:
-        n_digits = 0 if size >= 100 or value == 0 else min(2 - int(np.floor(np.log10(size))), 6)
-        text = f"{value:,.{n_digits}f}"
-        text = text.rstrip("0").rstrip(".") if "." in text else text
-    else:
-        text = f"{value:.2e}"
-    return text.replace("-", "−")
-
-
-def count(n: int, word: str) -> str:
-    """Return a number of things."""
-    return f"{n:,} {word}" + ("" if n == 1 else "s")
+from knotwork._writing import counted, duration, fixed, percent, significant
 
 
 def header(subject: PageSubject, kept: KeptRows | None, errors: Sequence[ErrorRow]) -> dict[str, Any]:
@@ -37,7 +19,7 @@ def header(subject: PageSubject, kept: KeptRows | None, errors: Sequence[ErrorRo
     quality = _classes(subject, kept) if subject.task == "classification" else _numbers(subject, kept)
     rest = _against(errors)
     parts = [each for each in (quality[1], rest) if each]
-    basis = f"Measured on {count(len(kept.target), 'row')}: {kept.how}."
+    basis = f"Measured on {counted(len(kept.target), 'row')}: {kept.how}."
     return {"sentence": quality[0], "score": ", ".join(parts), "basis": basis}
 
 
@@ -49,8 +31,8 @@ def _numbers(subject: PageSubject, kept: KeptRows) -> tuple[str, str]:
     spread = ((target - target.mean(axis=0)) ** 2).sum()
     share = 1.0 - (residuals**2).sum() / spread if spread > 0 else np.nan
     name = subject.target if len(subject.outputs) == 1 else f"{len(subject.outputs)} targets"
-    score = f"R² {share:.2f}".replace("-", "−") if np.isfinite(share) else ""
-    return f"Predicts {name} to within ±{number(off)} on a typical row", score
+    score = f"R² {fixed(share, 2)}" if np.isfinite(share) else ""
+    return f"Predicts {name} to within ±{significant(off, 3)} on a typical row", score
 
 
 def _classes(subject: PageSubject, kept: KeptRows) -> tuple[str, str]:
@@ -59,12 +41,8 @@ def _classes(subject: PageSubject, kept: KeptRows) -> tuple[str, str]:
     counts = np.bincount(kept.target.astype(np.int64), minlength=len(subject.outputs))
     most = float(counts.max() / counts.sum())
     losses = -np.log(np.maximum(kept.predictions[np.arange(len(kept.target)), kept.target.astype(np.int64)], 1e-12))
-    sentence = f"Predicts {subject.target} correctly for {_percent(hits)} of the rows"
-    return sentence, f"{_percent(most)} by always saying {subject.outputs[int(counts.argmax())]}; log loss {number(float(losses.mean()))}"
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %" if 0.005 <= share <= 0.995 else f"{100 * share:.1f} %"
+    sentence = f"Predicts {subject.target} correctly for {percent(hits, 0)} of the rows"
+    return sentence, f"{percent(most, 0)} by always saying {subject.outputs[int(counts.argmax())]}; log loss {significant(float(losses.mean()), 3)}"
 
 
 def _against(errors: Sequence[ErrorRow]) -> str:
@@ -79,41 +57,34 @@ def _against(errors: Sequence[ErrorRow]) -> str:
     if abs(gain) < 0.005:
         return f"the same error as {name}"
     whose = f"{name}'s error" if name != "no model" else "the error of no model"
-    return f"{100 * abs(gain):.0f} % {'below' if gain > 0 else 'above'} {whose}"
+    return f"{percent(abs(gain), 0)} {'below' if gain > 0 else 'above'} {whose}"
 
 
 def made_facts(subject: PageSubject) -> list[list[str]]:
     """Return the facts under the sentence: rows, columns, when, and how long it took."""
     seen = len(subject.columns.seen)
     record = subject.record
-    facts = [["columns", f"{seen:,}"]]
+    facts = [["columns", counted(seen)]]
     if record is not None:
         when = datetime.fromtimestamp(record.ended, UTC)
-        facts = [["rows", f"{record.n_rows:,}"], *facts, ["fitted", f"{when.day} {when:%b %Y, %H:%M} UTC"],
-                 ["time", seconds(record.seconds)]]  # fmt: skip
+        facts = [["rows", counted(record.n_rows)], *facts, ["fitted", f"{when.day} {when:%b %Y, %H:%M} UTC"],
+                 ["time", duration(record.seconds)]]  # fmt: skip
     return facts
-
-
-def seconds(value: float) -> str:
-    """Return a time in words."""
-    if value < 10:
-        return f"{value:.1f} s"
-    return f"{value:.0f} s" if value < 120 else f"{value / 60:.0f} min"
 
 
 def revealed(data: Mapping[str, Any], *, rows: bool) -> list[str]:
     """Return sentences on what the page has of the rows that it was made from, and nothing else is in it."""
     columns = data["columns"]
-    out = [f"The names of {count(len(columns), 'column')}, and their categories."]
+    out = [f"The names of {counted(len(columns), 'column')}, and their categories."]
     if any("histogram" in column or "counts" in column for column in columns):
         out.append("Of each column the numbers of rows in 32 bins, its ends, its middle value, and effects at its values.")
     if any("residuals" in column for column in columns):
         out.append("Means of residuals over groups of rows.")
     if data["rows"]:
-        out.append(f"{count(len(data['rows']['values']), 'row')} with all of their values, targets and predictions.")
+        out.append(f"{counted(len(data['rows']['values']), 'row')} with all of their values, targets and predictions.")
     trust = data["trust"]
     if trust and any("points" in panel for panel in trust["panels"]):
-        out.append(f"Targets and predictions of {count(len(trust['panels'][0]['points'][0]), 'row')}, without their columns.")
+        out.append(f"Targets and predictions of {counted(len(trust['panels'][0]['points'][0]), 'row')}, without their columns.")
     if any((column.get("effect") or {}).get("lines") for column in columns):
         out.append("Predictions of single rows while one column changes: the thin lines of the effects.")
     out.append("The model itself, or the curves that stand for it: values of columns at which it bends are knots.")

@@ -195,7 +195,8 @@ def _made(model: FittedModel, metric: str) -> list[tuple[str, str]]:
     methods = sorted({Encoding.parse(text).method for encodings in model.encodings for text in encodings.values()})
     seconds = sum(each["seconds"] for each in model.history)
     objective = model.task.objective.name
-    out = [("members", f"{len(kinds)} ({members}), a weighted mean"), ("trained for", f"{objective}, validated by {metric}")]
+    text = f"one: {kinds[0]}" if len(kinds) == 1 else f"{len(kinds)}, whose weighted mean predicts: {members}"
+    out = [("members", text), ("trained for", f"{objective}, validated by {metric}")]
     if methods:
         out.append(("encodings", ", ".join(methods)))
     out.append(("training", f"{seconds:.1f} s of all members that were kept"))
