@@ -11,7 +11,7 @@ from knotwork._trees._boosting import (
     boost,
     can_boost,
 )
-from knotwork._trees._forest import Forest
+from knotwork._graph import Forest
 from knotwork._trees._lightgbm import predicts_itself
 
 __all__ = ["BoostedTrees", "Forest"]

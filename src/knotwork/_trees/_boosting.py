@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from knotwork._trees._forest import Floats, Forest
+from knotwork._graph import Floats, Forest
 from knotwork._trees._lightgbm import (
     LARGEST_TARGET,
     SHARED_METRICS,

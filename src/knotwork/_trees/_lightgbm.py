@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from knotwork._checks import load_lightgbm
-from knotwork._trees._forest import Floats, Forest, Ints
+from knotwork._graph import Floats, Forest, Ints
 from knotwork.training import Huber, LogLoss, Objective, Quantile, Tweedie
 
 LARGEST_TARGET = 1e30

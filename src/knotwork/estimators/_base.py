@@ -9,6 +9,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from knotwork._light import Predictor, check_suffix, export
 from knotwork._model_page import notebook_view, write_report
 from knotwork._preparation.columns import CodedTable
 from knotwork._tables import is_stream
@@ -291,18 +292,56 @@ class TabularEstimator(BaseEstimator):
         check_is_fitted(self)
         save(self, path)
 
-    def export_onnx(self, path: str | Path) -> None:
-        """Write the whole predictor as an ONNX model: scaling, encoding, categories and network.
+    def export(self, path: str | Path) -> None:
+        """Write the whole predictor as code or a model for other programs; the suffix of the file says which.
+
+        Predictions are those of `predict` to a relative 1e-5, missing values and unseen categories included.
+
+        ``.onnx``: see `export_onnx`.
+
+        ``.js``: JavaScript for pages and node, with the name ``model``. ``model.predict(rows)`` takes an array of
+        objects, from the names of columns to cells, which are read as in Python: text, dates and percentages too.
+        ``model.predictProba(rows)`` and ``model.interval(rows, coverage)`` return arrays.
 
         Parameters
         ----------
         path : str or Path
             The file; an existing one is replaced.
         """
-        from knotwork.estimators._onnx import export_onnx  # noqa: PLC0415 - needs the onnx extra
-
         check_is_fitted(self)
-        export_onnx(self, path)
+        export(self._predictor, path, check_suffix(path))
+
+    def _predictor(self) -> Predictor:
+        """Return the fitted model as a graph."""
+        from knotwork.estimators._predictor import predictor_of  # noqa: PLC0415 - only exports need it
+
+        return predictor_of(self._fitted)
+
+    def export_onnx(self, path: str | Path) -> None:
+        """Write the whole predictor as an ONNX model for any number of rows: scaling, encoding, categories and network.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file; an existing one is replaced.
+
+        Notes
+        -----
+        Inputs: ``numbers``, float64 of shape (n, n_numerical), the numerical columns in the order of the fit, NaN where
+        missing; numbers that were text in the fit are numbers here, and dates are the numbers that they become, such as
+        ``"sold (year)"``: ``model.columns_.read(X).numbers`` has all of them, and a `ColumnWarning` names such columns.
+        Columns that are ignored are no input. And one input of shape (n, 1) for each categorical column, with its name
+        (``column_2`` if it has none): text for columns of text, otherwise float64, or int64 where categories are whole
+        numbers beyond 2**53. Booleans are 0 and 1. Categories that were not seen in the fit are treated as missing; so
+        are NaN and, unless it is a category, the empty text. The model's metadata lists the columns of ``numbers`` and
+        the other inputs under the key ``knotwork``, and under ``columns`` how the cells of each column are converted.
+
+        Outputs: ``prediction``, float64 of the shape that `predict` returns; for the objective ``"gaussian"`` also
+        ``std``, of the same shape; for classes ``probabilities``, float64 of shape (n, n_classes), and ``label`` of
+        shape (n,): text, whole numbers, float64 or booleans.
+        """
+        check_is_fitted(self)
+        export(self._predictor, path, ".onnx")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -22,7 +22,7 @@ from torch.nn import functional
 from knotwork._checks import argument_error, check_choice, check_number, listed, type_error
 from knotwork._kernels.losses import log_loss, squared_loss
 from knotwork.errors import ColumnError
-from knotwork.nn import OnnxGraph
+from knotwork._graph import Graph
 from knotwork.training._metrics import METRICS, Metric, row_metric
 
 Array = npt.NDArray[np.float64]
@@ -128,7 +128,7 @@ class Objective(ABC):
         """Return what outputs of a network predict, of the same shape, (..., n_outputs)."""
         return outputs
 
-    def to_onnx(self, graph: OnnxGraph, outputs: str, n_targets: int) -> str:
+    def to_graph(self, graph: Graph, outputs: str, n_targets: int) -> str:
         """Add `predictions` to a graph: of float64 outputs of shape (n, n_targets * n_outputs), of the same shape."""
         del graph, n_targets
         return outputs
@@ -303,7 +303,7 @@ class Quantile(Objective):
         steps = [functional.softplus(outputs[..., place] + start) for place, start in enumerate(others, start=1)]
         return torch.stack([outputs[..., 0] + first, *steps], dim=-1).cumsum(dim=-1)
 
-    def to_onnx(self, graph: OnnxGraph, outputs: str, n_targets: int) -> str:
+    def to_graph(self, graph: Graph, outputs: str, n_targets: int) -> str:
         """Add the quantiles: the first is the sum of output and start, the others add a softplus."""
         moved = graph("Add", outputs, np.tile(self.starts, n_targets))
         if self.n_outputs == 1:
@@ -363,7 +363,7 @@ class Deviance(Objective):
         """Return means."""
         return outputs.clamp(-self.largest_log, self.largest_log).exp()
 
-    def to_onnx(self, graph: OnnxGraph, outputs: str, n_targets: int) -> str:
+    def to_graph(self, graph: Graph, outputs: str, n_targets: int) -> str:
         """Add the means."""
         del n_targets
         return graph("Exp", graph("Clip", outputs, np.float64(-self.largest_log), np.float64(self.largest_log)))
@@ -484,7 +484,7 @@ class Gaussian(Objective):
         spread = functional.softplus(outputs[..., 1] + self.start) + self.smallest_std
         return torch.stack([outputs[..., 0], spread], dim=-1)
 
-    def to_onnx(self, graph: OnnxGraph, outputs: str, n_targets: int) -> str:
+    def to_graph(self, graph: Graph, outputs: str, n_targets: int) -> str:
         """Add means and standard deviations, in turn."""
         moved = graph.softplus(graph("Add", outputs, np.float64(self.start)))
         spread = graph("Add", moved, np.float64(self.smallest_std))

@@ -93,6 +93,11 @@ class Forest:
         return replace(self, outputs=self.outputs + np.int32(first), start=start)
 
     @property
+    def arrays(self) -> tuple[npt.NDArray[Any], ...]:
+        """The fields that are arrays, in their order."""
+        return tuple(getattr(self, each.name) for each in fields(self)[1:])
+
+    @property
     def n_trees(self) -> int:
         """Number of trees."""
         return len(self.roots)
