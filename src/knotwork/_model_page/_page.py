@@ -95,17 +95,17 @@ def report_text(
     name : str
         Name of the file of the model, without its ending.
     """
-    data, payload = _data(subject, kept, rows=rows, ranking=ranking, name=name), None
-    if subject.runtime is not None:
-        script, model = subject.runtime()
-        text = _render(data, script, model)
+    data = _data(subject, kept, rows=rows, ranking=ranking, name=name)
+    runtime, n_bytes = None if subject.runtime is None else subject.runtime(), None
+    if runtime is not None:
+        text = _render(data, *runtime)
         if len(text.encode()) <= MOST_BYTES:
             return text
-        payload = len(_json(model).encode())
+        n_bytes = len(_json(runtime[1]).encode())
     tables = subject.tables(None if kept is None else kept.table, data["shown"])
     data["tables"] = None if tables is None else {
         "terms": tables.terms, "baselines": tables.baselines, "link": tables.link, "outputs": tables.outputs,
-        "fidelity": short(tables.fidelity), "exact": tables.fidelity is None, "bytes": payload,
+        "fidelity": short(tables.fidelity), "exact": tables.fidelity is None, "bytes": n_bytes,
     }  # fmt: skip
     return _within(data)
 

@@ -166,7 +166,7 @@ class PageSubject:
     record : FitRecord or None
         What is known of the fit.
     runtime : callable or None
-        Returns a script and the JSON of a model that predicts in the page.
+        Returns a script and the JSON of a model that predicts in the page, or None if there is none.
     """
 
     kind: str
@@ -186,4 +186,4 @@ class PageSubject:
     candidates: Sequence[Mapping[str, Any]]
     made: Sequence[tuple[str, str]]
     record: FitRecord | None = None
-    runtime: Callable[[], tuple[str, Any]] | None = None
+    runtime: Callable[[], tuple[str, Any] | None] | None = None

@@ -190,7 +190,7 @@ const typicalRow = () => columns.map((column) => (column.typical !== undefined ?
 
 function makePredictor() {
   const stored = JSON.parse($("model").textContent);
-  if (stored !== null) return runtimePredictor(globalThis.knotwork.load(stored));
+  if (stored !== null) return runtimePredictor(knotwork.load(stored));
   return data.tables === null ? null : tablePredictor(data.tables);
 }
 const predictor = makePredictor();

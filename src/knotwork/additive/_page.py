@@ -300,10 +300,8 @@ def additive_part(
         target = np.clip(logit(np.clip(values, 1e-6, 1 - 1e-6)), -12, 12) if is_class else values
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # on columns, which the model has issued
-            part = AdditiveRegressor(pairs=N_PAIRS, categorical=coded).fit(matrix[~held], target[~held])
-            rest = values[held] - _linked(part.predict(matrix[held]), is_class=is_class)
-            model = AdditiveRegressor(pairs=[term.name for term in part.terms_ if isinstance(term, Surface)],
-                                      categorical=coded).fit(matrix, target)  # fmt: skip
+            model = AdditiveRegressor(pairs=N_PAIRS, categorical=coded).fit(matrix[~held], target[~held])
+        rest = values[held] - _linked(model.predict(matrix[held]), is_class=is_class)
         spread = np.mean((values[held] - values[held].mean()) ** 2)
         explained.append(1.0 - float(np.mean(rest**2) / spread) if spread > 0 else 1.0)
         terms.append(_foreign_tables(model, columns, n_numbers))

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from knotwork._light import payload, runtime_js
 from knotwork._model_page import (
     ContributionTables,
     KeptRows,
@@ -91,7 +92,16 @@ def page_subject(estimator: Any) -> PageSubject:
         candidates=_candidates(model),
         made=_made(model, metric),
         record=model.record,
+        runtime=partial(_runtime, estimator),
     )
+
+
+def _runtime(estimator: Any) -> tuple[str, Any] | None:
+    """Return the script and the JSON by which the model runs in a page; None if it cannot."""
+    try:
+        return runtime_js(), payload(estimator._predictor())
+    except (ValueError, NotImplementedError):  # such as an objective of the user's own
+        return None
 
 
 def _targets(n_targets: int) -> list[str]:
