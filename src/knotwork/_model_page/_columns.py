@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from knotwork._model_page._subject import Floats, KeptRows, PageEffect, PageSubject
+from knotwork._model_page._subject import Floats, PageEffect, PageRows, PageSubject
 from knotwork._preparation.columns import CodedTable, Columns
 from knotwork._preparation.formats import BooleanFormat, DateFormat
 from knotwork._preparation.learning import Role, TableColumn
@@ -70,7 +70,7 @@ def short(value: Any) -> Any:
 
 
 def column_json(
-    subject: PageSubject, place: int, kept: KeptRows | None, *, outputs: list[int], has_target: bool, with_lines: bool
+    subject: PageSubject, place: int, kept: PageRows | None, *, outputs: list[int], has_target: bool, with_lines: bool
 ) -> dict[str, Any]:
     """Return a column as JSON: how it is written, its effect, histogram, residuals and straight line."""
     column, kind = subject.columns[place], column_kind(subject.columns[place])
@@ -133,7 +133,11 @@ def _values_json(values: Floats, kind: str, effect: dict[str, Any] | None) -> di
     if kind == "category":
         codes = known.astype(np.int64)
         counts = np.bincount(codes)
-        return {"missing": short(float(np.mean(codes == 0))), "counts": counts.tolist(), "typical": int(counts.argmax())}
+        return {
+            "missing": short(float(np.mean(codes == 0))),
+            "counts": counts.tolist(),
+            "typical": int(counts.argmax()),
+        }
     shown = known if effect is None else np.array(effect["values"], dtype=np.float64)
     low, high = float(shown.min()), float(shown.max())
     distinct = np.unique(known)
@@ -148,7 +152,7 @@ def _values_json(values: Floats, kind: str, effect: dict[str, Any] | None) -> di
             "nDistinct": len(distinct)}  # fmt: skip
 
 
-def _residuals(subject: PageSubject, kept: KeptRows, output: int) -> tuple[Floats, Floats]:
+def _residuals(subject: PageSubject, kept: PageRows, output: int) -> tuple[Floats, Floats]:
     """Return actual minus predicted values of an output, and their variances.
 
     Of a class it is whether a row has it, minus its probability, with the variance of a row whose probability is right.

@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from knotwork._checks import load_lightgbm
-from knotwork._model_page._subject import Floats, KeptRows
+from knotwork._model_page._subject import Floats, PageRows
 from knotwork._preparation.columns import CodedTable
 from knotwork.errors import MissingPackageError
 
@@ -38,7 +38,9 @@ def _log_losses(predictions: Floats, target: npt.NDArray[Any]) -> Floats:
 
 ERRORS = {
     "rmse": ErrorKind(lambda p, y: ((p - y.reshape(p.shape)) ** 2).mean(axis=1), np.sqrt, "RMSE"),
-    "mae": ErrorKind(lambda p, y: np.abs(p - y.reshape(p.shape)).mean(axis=1), lambda mean: mean, "Mean absolute error"),
+    "mae": ErrorKind(
+        lambda p, y: np.abs(p - y.reshape(p.shape)).mean(axis=1), lambda mean: mean, "Mean absolute error"
+    ),
     "log_loss": ErrorKind(_log_losses, lambda mean: mean, "Log loss"),
 }
 """The errors by name."""
@@ -55,15 +57,19 @@ class ReferenceRule:
     most_categories : int
         Categories of a column with an indicator in the linear model.
     trees, rate : int, float
-        Boosted trees, if the model has none of its own.
+        Boosted trees at most, if the model has none of its own, and their learning rate.
+    stopping, patience : float, int
+        Share of the training rows that end boosting, and rounds without a better score after which it ends.
     fewest : int
         Rows from which on anything is fitted.
     """
 
     folds: int = 5
     most_categories: int = 50
-    trees: int = 200
+    trees: int = 500
     rate: float = 0.05
+    stopping: float = 0.2
+    patience: int = 20
     fewest: int = 30
 
 
@@ -94,7 +100,7 @@ class ErrorRow:
     predictions: Floats | None = None
 
 
-def error_row(name: str, kept: KeptRows, predictions: Floats, kind: str, *, is_model: bool = False) -> ErrorRow:
+def _error_row(name: str, kept: PageRows, predictions: Floats, kind: str, *, is_model: bool = False) -> ErrorRow:
     """Return the error of predictions of the held rows, with an interval from the scatter of their losses."""
     each = ERRORS[kind]
     losses = each.losses(predictions, kept.target)
@@ -103,15 +109,15 @@ def error_row(name: str, kept: KeptRows, predictions: Floats, kind: str, *, is_m
     return ErrorRow(name, *values, is_model=is_model, predictions=predictions)
 
 
-def error_rows(kept: KeptRows, kind: str, *, n_classes: int, is_quick: bool = False) -> list[ErrorRow]:
+def error_rows(kept: PageRows, kind: str, *, n_classes: int, is_quick: bool = False) -> list[ErrorRow]:
     """Return the errors of no model, a linear one, boosted trees and the model, on the same rows and folds.
 
     Trees that the model does not have are fitted here, unless it must be quick.
     """
     folds = _folds(kept)
-    rows = [error_row("No model", kept, _cross_validated(_no_model, kept, folds, n_classes), kind)]
+    rows = [_error_row("No model", kept, _cross_validated(_no_model, kept, folds, n_classes), kind)]
     if len(kept.target) >= REFERENCES.fewest and kept.target.ndim == 1:
-        rows.append(error_row("Linear model", kept, _cross_validated(_linear, kept, folds, n_classes), kind))
+        rows.append(_error_row("Linear model", kept, _cross_validated(_linear, kept, folds, n_classes), kind))
         boosted = kept.boosted
         if boosted is None and not is_quick:
             try:
@@ -119,11 +125,11 @@ def error_rows(kept: KeptRows, kind: str, *, n_classes: int, is_quick: bool = Fa
             except MissingPackageError:
                 boosted = None
         if boosted is not None:
-            rows.append(error_row("LightGBM", kept, boosted, kind))
-    return [*rows, error_row("This model", kept, kept.predictions, kind, is_model=True)]
+            rows.append(_error_row("LightGBM", kept, boosted, kind))
+    return [*rows, _error_row("This model", kept, kept.predictions, kind, is_model=True)]
 
 
-def _folds(kept: KeptRows) -> npt.NDArray[np.int64]:
+def _folds(kept: PageRows) -> npt.NDArray[np.int64]:
     """Return the folds of the rows, or random ones if they are all of one."""
     if kept.folds is not None and len(np.unique(kept.folds)) > 1:
         return kept.folds
@@ -135,7 +141,7 @@ Rows = tuple[CodedTable, npt.NDArray[Any]]
 Fit = Callable[[Rows, CodedTable, int], Floats]
 
 
-def _cross_validated(fit: Fit, kept: KeptRows, folds: npt.NDArray[np.int64], n_classes: int) -> Floats:
+def _cross_validated(fit: Fit, kept: PageRows, folds: npt.NDArray[np.int64], n_classes: int) -> Floats:
     """Return predictions of each fold by a model of the others, of shape (n, n_outputs)."""
     out = np.zeros(kept.predictions.shape)
     for fold in np.unique(folds):
@@ -184,8 +190,11 @@ def _boosted(train: Rows, test: CodedTable, n_classes: int) -> Floats:
     categorical: Any = list(range(table.numbers.shape[1], features.shape[1])) or "auto"
     task = {"objective": "multiclass", "num_class": n_classes} if n_classes else {"objective": "l2"}
     settings = {**task, "verbosity": -1, "learning_rate": REFERENCES.rate, "num_threads": 1, "seed": 0}
-    data = lightgbm.Dataset(features, target, categorical_feature=categorical)
-    model = lightgbm.train(settings, data, REFERENCES.trees)
+    stops = np.random.RandomState(0).permutation(len(target)) < REFERENCES.stopping * len(target)
+    data = lightgbm.Dataset(features[~stops], target[~stops], categorical_feature=categorical)
+    valid = data.create_valid(features[stops], target[stops])
+    stop = lightgbm.early_stopping(REFERENCES.patience, verbose=False)
+    model = lightgbm.train(settings, data, REFERENCES.trees, valid_sets=[valid], callbacks=[stop])
     return np.asarray(model.predict(further), dtype=np.float64).reshape(test.n_rows, -1)
 
 

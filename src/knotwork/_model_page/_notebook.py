@@ -7,7 +7,7 @@ import numpy as np
 from knotwork._model_page._columns import column_kind
 from knotwork._model_page._errors import ErrorRow, error_rows
 from knotwork._model_page._sentences import header, made_facts
-from knotwork._model_page._subject import Floats, KeptRows, PageSubject
+from knotwork._model_page._subject import Floats, PageRows, PageSubject
 from knotwork._writing import significant
 
 MOST_SHOWN = 8
@@ -23,7 +23,7 @@ WIDTH, HEIGHT = 150, 44
 """Size of a small curve."""
 
 
-def view(subject: PageSubject, kept: KeptRows | None) -> str:
+def view(subject: PageSubject, kept: PageRows | None) -> str:
     """Return the view; text of a table is escaped, and colours follow the notebook."""
     n_classes = len(subject.outputs) if subject.task == "classification" else 0
     errors = [] if kept is None else error_rows(kept, subject.error, n_classes=n_classes, is_quick=True)
@@ -33,7 +33,11 @@ def view(subject: PageSubject, kept: KeptRows | None) -> str:
                        for label, text in made_facts(subject))  # fmt: skip
     strip = _strip(errors) if errors else ""
     caution = subject.record.caution if subject.record is not None else ""
-    amber = f'<p style="margin:6px 0;border-left:3px solid #d98a00;padding-left:8px">{escape(caution)}</p>' if caution else ""
+    amber = (
+        f'<p style="margin:6px 0;border-left:3px solid #d98a00;padding-left:8px">{escape(caution)}</p>'
+        if caution
+        else ""
+    )
     return (
         '<div style="font:13px/1.45 system-ui,sans-serif;max-width:900px;margin:6px 0">'
         f'<p style="font-size:17px;font-weight:600;margin:0 0 2px">{escape(words["sentence"])}{escape(score)}</p>'
@@ -65,7 +69,7 @@ def _strip(errors: list[ErrorRow]) -> str:
     )
 
 
-def _columns(subject: PageSubject, kept: KeptRows | None) -> str:
+def _columns(subject: PageSubject, kept: PageRows | None) -> str:
     """Return the most important columns, each with a bar and a small curve."""
     if subject.importances is None:
         return ""
@@ -101,7 +105,9 @@ def _curve(x: Floats, y: Floats, *, is_category: bool) -> str:
     if not is_category and len(x) > 1 and x[-1] > x[0]:
         across = 3 + (WIDTH - 6) * (x - x[0]) / (x[-1] - x[0])
     if is_category or len(x) < 3:
-        drawn = "".join(f'<circle cx="{a:.1f}" cy="{b:.1f}" r="3" fill="{BLUE}"/>' for a, b in zip(across, up, strict=True))
+        drawn = "".join(
+            f'<circle cx="{a:.1f}" cy="{b:.1f}" r="3" fill="{BLUE}"/>' for a, b in zip(across, up, strict=True)
+        )
     else:
         points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(across, up, strict=True))
         drawn = f'<polyline points="{points}" fill="none" stroke="{BLUE}" stroke-width="1.8"/>'

@@ -20,14 +20,15 @@ from knotwork._files import write_atomically
 from knotwork._model_page._columns import column_json, column_kind, column_values, short
 from knotwork._model_page._errors import ERRORS, ErrorRow, error_rows
 from knotwork._model_page._sentences import header, made_facts, revealed
-from knotwork._model_page._subject import ContributionTables, KeptRows, PageSubject
+from knotwork._model_page._subject import PageRows, PageSubject
+from knotwork._preparation.columns import CodedTable
 from knotwork._preparation.targets import Labels, check_target
 from knotwork._writing import script as writing_script
 
-SCRIPTS = ("words", "prediction", "drawing", "panels", "trust", "controls")
+PAGE_SCRIPTS = ("words", "prediction", "drawing", "panels", "trust", "controls")
 """The files of the script, which become one function: each may use the names of the files before it."""
 
-MOST_ROWS, MOST_POINTS, MOST_COLUMNS, MOST_OUTPUTS = 200, 600, 40, 4
+MOST_PICKED, MOST_POINTS, MOST_COLUMNS, MOST_OUTPUTS = 200, 600, 40, 4
 """Rows that can be picked, points of a picture, columns with an effect, and classes or targets with one."""
 
 MOST_BYTES = 1_000_000
@@ -35,22 +36,21 @@ MOST_BYTES = 1_000_000
 
 
 def write_report(
-    subject: PageSubject, path: str | PathLike[str], X: Any = None, y: Any = None, *, rows: bool = True,
-    classes: Labels | None = None,
-) -> Path:  # fmt: skip
-    """Write the page of a model, and return its path; X and y are rows to show, `classes` those of a classifier."""
+    subject: PageSubject, path: str | PathLike[str], X: Any = None, y: Any = None, *, rows: bool = True
+) -> Path:
+    """Write the page of a model, and return its path; X and y are rows to show."""
     file = Path(path)
     if file.is_dir():
         raise argument_error("path", "be a file", str(path), f"For example {file / 'model.html'}.")
     check_bool(rows, "rows")
-    kept = _kept(subject, X, y, classes)
+    kept = _kept(subject, X, y)
     text = report_text(subject, kept, rows=rows, name=file.stem)
     file.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(file, lambda stream: stream.write(text.encode()))
     return file
 
 
-def _kept(subject: PageSubject, X: Any, y: Any, classes: Labels | None) -> KeptRows | None:
+def _kept(subject: PageSubject, X: Any, y: Any) -> PageRows | None:
     """Return the rows of a page: those that are given, or those that the fit has kept."""
     if X is None:
         if y is not None:
@@ -60,8 +60,9 @@ def _kept(subject: PageSubject, X: Any, y: Any, classes: Labels | None) -> KeptR
     predictions = subject.predict(table)
     if y is None:
         nothing = np.full(table.n_rows, np.nan)
-        return KeptRows(table, nothing, predictions, "the rows that were given")
+        return PageRows(table, nothing, predictions, "the rows that were given")
     target: Any
+    classes = subject.classes
     if classes is None:
         target = check_target(y)
     else:
@@ -73,11 +74,11 @@ def _kept(subject: PageSubject, X: Any, y: Any, classes: Labels | None) -> KeptR
         target = np.array([known[value] for value in labels.values])[codes]
     if len(target) != table.n_rows:
         raise argument_error("y", f"have as many values as X has rows, {table.n_rows}", len(target))
-    return KeptRows(table, target, predictions, "the rows that were given")
+    return PageRows(table, target, predictions, "the rows that were given")
 
 
 def report_text(
-    subject: PageSubject, kept: KeptRows | None, *, rows: bool = True, ranking: Sequence[ErrorRow] | None = None,
+    subject: PageSubject, kept: PageRows | None, *, rows: bool = True, ranking: Sequence[ErrorRow] | None = None,
     name: str = "model",
 ) -> str:  # fmt: skip
     """Return the page.
@@ -86,7 +87,7 @@ def report_text(
     ----------
     subject : PageSubject
         The model.
-    kept : KeptRows or None
+    kept : PageRows or None
         Rows with targets, or NaN, and predictions; None leaves out what needs rows.
     rows : bool
         Whether the page may have single rows.
@@ -118,19 +119,25 @@ def _within(data: dict[str, Any]) -> str:
             for column in data["columns"]:
                 (column.get("effect") or {})["lines"] = None
         elif len(text.encode()) > MOST_BYTES and data["rows"]:
-            data["rows"] = {name: value[: MOST_ROWS // 4] for name, value in data["rows"].items()}
+            data["rows"] = {name: value[: MOST_PICKED // 4] for name, value in data["rows"].items()}
         text = _render(data)
     return text
 
 
 def _data(
-    subject: PageSubject, kept: KeptRows | None, *, rows: bool, ranking: Sequence[ErrorRow] | None, name: str
+    subject: PageSubject, kept: PageRows | None, *, rows: bool, ranking: Sequence[ErrorRow] | None, name: str
 ) -> dict[str, Any]:
     """Return what the page shows, as JSON."""
     shown = _shown_outputs(subject, kept)
     scored = kept if kept is not None and not np.isnan(np.asarray(kept.target, dtype=np.float64)).any() else None
     n_classes = len(subject.outputs) if subject.task == "classification" else 0
-    errors = list(ranking) if ranking is not None else [] if scored is None else error_rows(scored, subject.error, n_classes=n_classes)
+    errors = (
+        list(ranking)
+        if ranking is not None
+        else []
+        if scored is None
+        else error_rows(scored, subject.error, n_classes=n_classes)
+    )
     order = _order(subject)
     columns = [
         column_json(subject, place, kept, outputs=shown, has_target=scored is not None, with_lines=rows)
@@ -168,7 +175,7 @@ def _data(
     return data
 
 
-def _shown_outputs(subject: PageSubject, kept: KeptRows | None) -> list[int]:
+def _shown_outputs(subject: PageSubject, kept: PageRows | None) -> list[int]:
     """Return the outputs that are drawn, the one that is shown first in front."""
     n_outputs = len(subject.outputs)
     if subject.task != "classification":
@@ -192,11 +199,15 @@ def _error_json(row: ErrorRow) -> dict[str, Any]:
             "isModel": row.is_model}  # fmt: skip
 
 
-def _offsets(subject: PageSubject, kept: KeptRows | None) -> list[float] | None:
+def _offsets(subject: PageSubject, kept: PageRows | None) -> list[float] | None:
     """Return how far intervals of 90 % reach from predictions, in the middle of the rows."""
-    if subject.interval is None or kept is None:
+    if subject.interval is None:
         return None
-    part = kept.table.take(slice(0, 100))
+    columns = subject.columns
+    unknown = CodedTable(
+        np.full((1, len(columns.numerical_names)), np.nan), np.zeros((1, len(columns.categories)), np.int64)
+    )
+    part = unknown if kept is None else kept.table.take(slice(0, 100))
     try:
         ends = subject.interval(part)
     except ValueError:  # too few rows were held out
@@ -205,11 +216,9 @@ def _offsets(subject: PageSubject, kept: KeptRows | None) -> list[float] | None:
     return None if middle.shape[1] > 1 else short(np.median(ends - middle, axis=0))  # type: ignore[no-any-return]
 
 
-def _rows_json(
-    subject: PageSubject, kept: KeptRows, scored: KeptRows | None, order: list[int]
-) -> dict[str, Any]:
+def _rows_json(subject: PageSubject, kept: PageRows, scored: PageRows | None, order: list[int]) -> dict[str, Any]:
     """Return rows to pick: one value for each column shown, predictions, intervals and targets."""
-    chosen = np.linspace(0, kept.table.n_rows - 1, min(kept.table.n_rows, MOST_ROWS)).astype(np.int64)
+    chosen = np.linspace(0, kept.table.n_rows - 1, min(kept.table.n_rows, MOST_PICKED)).astype(np.int64)
     if scored is not None:  # the worst rows can be picked
         worst = _worst(subject, scored)[:10]
         chosen = np.unique(np.concatenate([worst, chosen]))
@@ -230,13 +239,13 @@ def _rows_json(
     return out
 
 
-def _worst(subject: PageSubject, scored: KeptRows) -> Any:
+def _worst(subject: PageSubject, scored: PageRows) -> Any:
     losses = ERRORS[subject.error].losses(scored.predictions, scored.target)
     return np.argsort(-losses, kind="stable")
 
 
 def _trust_json(
-    subject: PageSubject, scored: KeptRows | None, errors: Sequence[ErrorRow], shown: list[int], *, rows: bool
+    subject: PageSubject, scored: PageRows | None, errors: Sequence[ErrorRow], shown: list[int], *, rows: bool
 ) -> dict[str, Any] | None:
     """Return predicted against actual of the model and of the best other row, calibration and the worst rows."""
     if scored is None:
@@ -248,10 +257,17 @@ def _trust_json(
     panels = []
     for name, predictions in both:
         assert predictions is not None
-        panel: dict[str, Any] = {"name": name, "groups": [_grouped(subject, scored, predictions, each) for each in shown]}
+        panel: dict[str, Any] = {
+            "name": name,
+            "groups": [_grouped(subject, scored, predictions, each) for each in shown],
+        }
         if rows and subject.task == "regression":
             panel["points"] = [
-                short(np.column_stack([predictions[places, each], scored.target.reshape(len(scored.target), -1)[places, each]]))
+                short(
+                    np.column_stack(
+                        [predictions[places, each], scored.target.reshape(len(scored.target), -1)[places, each]]
+                    )
+                )
                 for each in shown
             ]
         panels.append(panel)
@@ -261,10 +277,14 @@ def _trust_json(
     return out
 
 
-def _grouped(subject: PageSubject, scored: KeptRows, predictions: Any, output: int) -> list[list[float]]:
+def _grouped(subject: PageSubject, scored: PageRows, predictions: Any, output: int) -> list[list[float]]:
     """Return groups of rows by prediction: mean prediction, mean actual value, its standard error, and rows."""
     values = predictions[:, output]
-    actual = scored.target == output if subject.task == "classification" else scored.target.reshape(len(values), -1)[:, output]
+    actual = (
+        scored.target == output
+        if subject.task == "classification"
+        else scored.target.reshape(len(values), -1)[:, output]
+    )
     groups = np.array_split(np.argsort(values, kind="stable"), min(10, len(values)))
     return short([  # type: ignore[no-any-return]
         (float(values[group].mean()), float(actual[group].mean()),
@@ -273,7 +293,7 @@ def _grouped(subject: PageSubject, scored: KeptRows, predictions: Any, output: i
     ])  # fmt: skip
 
 
-def _coverage(subject: PageSubject, scored: KeptRows) -> float | None:
+def _coverage(subject: PageSubject, scored: PageRows) -> float | None:
     """Return the share of the rows inside of their intervals around the predictions that did not see them."""
     if scored.target.ndim > 1 or subject.interval is None:
         return None
@@ -295,7 +315,7 @@ def _render(data: dict[str, Any], runtime: str = "", model: Any = None) -> str:
     """Return the page; the browser runs no script but its own, regardless of what a table contains."""
     folder = files("knotwork._model_page")
     style, template = (folder.joinpath(each).read_text("utf-8") for each in ("page.css", "page.html"))
-    parts_of_script = [folder.joinpath(f"{each}.js").read_text("utf-8") for each in SCRIPTS]
+    parts_of_script = [folder.joinpath(f"{each}.js").read_text("utf-8") for each in PAGE_SCRIPTS]
     script = "\n".join([runtime, '"use strict";', "(() => {", writing_script(), *parts_of_script, "})();"])
     parts = {
         "title": html.escape(f"{data['target']}: {data['kind']}"),

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from knotwork._model_page._errors import ErrorRow
-from knotwork._model_page._subject import KeptRows, PageSubject
+from knotwork._model_page._subject import PageRows, PageSubject
 from knotwork._writing import counted, duration, fixed, percent, significant
 
 
-def header(subject: PageSubject, kept: KeptRows | None, errors: Sequence[ErrorRow]) -> dict[str, Any]:
+def header(subject: PageSubject, kept: PageRows | None, errors: Sequence[ErrorRow]) -> dict[str, Any]:
     """Return the main sentence as its parts, and on which rows errors were measured."""
     if kept is None:
         loaded = "Without rows and their target, errors are not shown: write the page with report(path, X, y)."
@@ -23,7 +23,7 @@ def header(subject: PageSubject, kept: KeptRows | None, errors: Sequence[ErrorRo
     return {"sentence": quality[0], "score": ", ".join(parts), "basis": basis}
 
 
-def _numbers(subject: PageSubject, kept: KeptRows) -> tuple[str, str]:
+def _numbers(subject: PageSubject, kept: PageRows) -> tuple[str, str]:
     """Return how far predictions of numbers are off on a typical row, and R²."""
     target = kept.target.reshape(len(kept.target), -1)
     residuals = target - kept.predictions
@@ -35,14 +35,17 @@ def _numbers(subject: PageSubject, kept: KeptRows) -> tuple[str, str]:
     return f"Predicts {name} to within ±{significant(off, 3)} on a typical row", score
 
 
-def _classes(subject: PageSubject, kept: KeptRows) -> tuple[str, str]:
+def _classes(subject: PageSubject, kept: PageRows) -> tuple[str, str]:
     """Return how many rows of a hundred have the class that is predicted."""
     hits = float(np.mean(kept.predictions.argmax(axis=1) == kept.target))
     counts = np.bincount(kept.target.astype(np.int64), minlength=len(subject.outputs))
     most = float(counts.max() / counts.sum())
     losses = -np.log(np.maximum(kept.predictions[np.arange(len(kept.target)), kept.target.astype(np.int64)], 1e-12))
     sentence = f"Predicts {subject.target} correctly for {percent(hits, 0)} of the rows"
-    return sentence, f"{percent(most, 0)} by always saying {subject.outputs[int(counts.argmax())]}; log loss {significant(float(losses.mean()), 3)}"
+    return (
+        sentence,
+        f"{percent(most, 0)} by always saying {subject.outputs[int(counts.argmax())]}; log loss {significant(float(losses.mean()), 3)}",
+    )
 
 
 def _against(errors: Sequence[ErrorRow]) -> str:
@@ -77,14 +80,18 @@ def revealed(data: Mapping[str, Any], *, rows: bool) -> list[str]:
     columns = data["columns"]
     out = [f"The names of {counted(len(columns), 'column')}, and their categories."]
     if any("histogram" in column or "counts" in column for column in columns):
-        out.append("Of each column the numbers of rows in 32 bins, its ends, its middle value, and effects at its values.")
+        out.append(
+            "Of each column the numbers of rows in 32 bins, its ends, its middle value, and effects at its values."
+        )
     if any("residuals" in column for column in columns):
         out.append("Means of residuals over groups of rows.")
     if data["rows"]:
         out.append(f"{counted(len(data['rows']['values']), 'row')} with all of their values, targets and predictions.")
     trust = data["trust"]
     if trust and any("points" in panel for panel in trust["panels"]):
-        out.append(f"Targets and predictions of {counted(len(trust['panels'][0]['points'][0]), 'row')}, without their columns.")
+        out.append(
+            f"Targets and predictions of {counted(len(trust['panels'][0]['points'][0]), 'row')}, without their columns."
+        )
     if any((column.get("effect") or {}).get("lines") for column in columns):
         out.append("Predictions of single rows while one column changes: the thin lines of the effects.")
     out.append("The model itself, or the curves that stand for it: values of columns at which it bends are knots.")

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from knotwork._preparation.columns import CodedTable, Columns
+from knotwork._preparation.targets import Labels
 
 Floats = npt.NDArray[np.float64]
 
@@ -22,7 +23,7 @@ def kept_places(n_rows: int) -> npt.NDArray[np.int64]:
 
 
 @dataclass(frozen=True, eq=False)
-class KeptRows:
+class PageRows:
     """Rows with predictions of members that were not trained on them.
 
     Parameters
@@ -61,7 +62,7 @@ class FitRecord:
         How long it took.
     ended : float
         When it ended, in seconds since 1970.
-    kept : KeptRows or None
+    kept : PageRows or None
         Some of the rows, with predictions.
     caution : str
         What was wrong with the fit, such as too little time; may be empty.
@@ -70,7 +71,7 @@ class FitRecord:
     n_rows: int
     seconds: float
     ended: float
-    kept: KeptRows | None = None
+    kept: PageRows | None = None
     caution: str = ""
 
 
@@ -165,6 +166,8 @@ class PageSubject:
         Labels and texts: how it was made.
     record : FitRecord or None
         What is known of the fit.
+    classes : Labels or None
+        The classes of a classifier.
     runtime : callable or None
         Returns a script and the JSON of a model that predicts in the page, or None if there is none.
     """
@@ -186,4 +189,5 @@ class PageSubject:
     candidates: Sequence[Mapping[str, Any]]
     made: Sequence[tuple[str, str]]
     record: FitRecord | None = None
+    classes: Labels | None = None
     runtime: Callable[[], tuple[str, Any] | None] | None = None

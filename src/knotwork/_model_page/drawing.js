@@ -90,7 +90,7 @@ function pictureText(svg, title, subtitle) {
   make("text", { x: 16, y: height + 82, fill: ink, "font-size": 11, opacity: 0.72 }, out, fitted(sourceText(), width * 1.2));
   return new XMLSerializer().serializeToString(out);
 }
-const sourceText = () => `${data.kind} for ${data.target}${data.how ? `; ${data.how}` : ""}. Knotwork ${data.version}`;
+const sourceText = () => `Knotwork ${data.version}, ${data.kind}${data.how ? `; rows: ${data.how}` : ""}`;
 function download(url, name) {
   const link = html("a", { href: url, download: name });
   document.body.append(link);

@@ -98,10 +98,12 @@ function drawEffect() {
   const tall = innerWidth < 560 ? 210 : 290, top = 30, bottomOfEffect = top + tall;
   const residualTop = bottomOfEffect + 12 + bars + 34, residualTall = hasResiduals ? 84 : 0;
   const bottom = hasResiduals ? residualTop + residualTall : bottomOfEffect + 12 + bars;
-  const height = bottom + (isCategory ? 62 : 30);
-  const width = begin(svg, height, effect ? effectLabel(column) : "No effect to draw");
+  const isSlanted = isCategory && effect && Math.max(...effect.values.map((value) => valueText(column, value).length)) * 7 > (svg.clientWidth - 70) / effect.values.length - 4;
+  const height = bottom + (isSlanted ? 62 : 30);
+  const width = begin(svg, effect ? height : 44, effect ? effectLabel(column) : "No effect to draw");
   if (!effect) {
-    make("text", { class: "tick", x: 8, y: 30 }, svg, "Its effect needs rows: write the page with report(path, X, y).");
+    make("text", { class: "tick", x: 0, y: 28 }, svg, "Its effect needs rows: write the page with report(path, X, y).");
+    $("reading").textContent = $("residual-claim").textContent = "";
     return;
   }
   const left = width < 480 ? 44 : 58, right = width - 14, means = curve(column, "mean");
@@ -120,7 +122,7 @@ function drawEffect() {
   drawRowDot(svg, column, x, y);
   drawHistogram(svg, column, x, bottomOfEffect + 12, bars);
   if (hasResiduals) drawResiduals(svg, column, residuals, { x, left, right, top: residualTop, bottom });
-  if (isCategory) drawCategoryAxis(svg, column, x, bottom, { left, right });
+  if (isCategory) drawCategoryAxis(svg, column, x, bottom, { left, right, isSlanted });
   else drawBottomAxis(svg, axisOf(column, effect.values[0], effect.values.at(-1), Math.floor(width / 95)), x, bottom, { left, right });
   $("residual-claim").textContent = residualSentence(column, residuals);
   box.hover = make("g", { class: "hover" }, svg);
@@ -178,13 +180,12 @@ function drawHistogram(svg, column, x, top, tall) {
   make("path", { class: "knots", d: inside.map((knot) => `M${n1(x(knot))} ${bottom + 1}v6`).join("") }, svg);
   if (inside.length) make("title", {}, svg.lastChild, "Knots: the curve may bend here");
 }
-function drawCategoryAxis(svg, column, x, bottom, { left, right }) {
-  const { values } = effectOf(column), room = (right - left) / values.length;
+function drawCategoryAxis(svg, column, x, bottom, { left, right, isSlanted }) {
+  const { values } = effectOf(column);
   make("path", { class: "axis", d: `M${left} ${bottom}H${right}` }, svg);
   for (const value of values) {
-    const text = valueText(column, value), isWide = 7 * text.length < room - 4;
-    const at = n1(x(value)), attributes = isWide ? { x: at, y: bottom + 18, "text-anchor": "middle" } : { x: at + 4, y: bottom + 14, "text-anchor": "end", transform: `rotate(-38 ${at} ${bottom + 12})` };
-    make("title", {}, make("text", { class: "tick", ...attributes }, svg, isWide ? text : fitted(text, 62)), text);
+    const text = valueText(column, value), at = n1(x(value)), attributes = !isSlanted ? { x: at, y: bottom + 18, "text-anchor": "middle" } : { x: at + 4, y: bottom + 14, "text-anchor": "end", transform: `rotate(-38 ${at} ${bottom + 12})` };
+    make("title", {}, make("text", { class: "tick", ...attributes }, svg, isSlanted ? fitted(text, 62) : text), text);
   }
 }
 function drawResiduals(svg, column, residuals, { x, left, right, top, bottom }) {
@@ -230,14 +231,20 @@ function drawHover() {
   const [mean, low, high] = ["mean", "low", "high"].map((name) => curve(column, name)[view.hover]);
   $("reading").textContent = `${column.name} ${valueText(column, value)}: ${inUnits(mean)} on average, band ${inUnits(low)} to ${inUnits(high)}`;
 }
-const restingText = (column) => `Line: average prediction. Band: ${effectOf(column).band}.${predictor && predictor.isExact && column.kind !== "category" ? " Dashed: the row on the right." : ""}${column.knots.length ? " Ticks: knots." : ""}`;
+function restingText(column) {
+  const { band } = effectOf(column), isCategory = column.kind === "category";
+  const parts = [`${isCategory ? "Dots: average predictions. Lines" : "Line: average prediction. Band"}: ${band}.`];
+  if (!isCategory && predictor && predictor.isExact) parts.push("Dashed: this row.");
+  if (column.knots.length) parts.push("Ticks: knots.");
+  return parts.join(" ");
+}
 
 /* ---- One row ----------------------------------------------------------------------------------------------- */
 
 /* The prediction of the row with its sum, interval, and what each column adds, on the scale of sums. */
 function explained() {
   const output = data.shown[view.output], base = data.rows ? data.rows.values[view.row] : null;
-  const isChanged = base === null || view.values.some((value, i) => value !== base[i]);
+  const start = baseRow(), isChanged = view.values.some((value, i) => value !== start[i]);
   const { baseline, parts } = predictor.contributions(view.values, output);
   const [own] = predictor.predict([view.values], output);
   let prediction = own, rest = 0;

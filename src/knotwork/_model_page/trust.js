@@ -8,10 +8,11 @@ function card(title, kind = "") {
 function drawTrust() {
   $("cards").replaceChildren();
   const { trust } = data;
-  $("trust-note").textContent = data.basis;
+  $("trust-note").textContent = trust ? data.basis : "";
   const first = trust ? card(isClass ? "Are probabilities right?" : "Predicted and actual", "wide") : null;
   if (trust && trust.worst.length && data.rows) drawWorst(trust);
   if (data.candidates.length) drawCandidates();
+  html("div", { class: "break" }, $("cards"));
   const made = html("dl", {}, card("How it was made"));
   for (const [name, text] of data.made) { html("dt", {}, made, name); html("dd", {}, made, text); }
   const list = html("ul", {}, card("What this file reveals"));
@@ -81,7 +82,7 @@ function drawCandidates() {
   const body = html("tbody", {}, table);
   for (const each of data.candidates) {
     const line = html("tr", {}, body);
-    html("td", {}, line, each.name);
+    html("td", { class: "wrap" }, line, each.name);
     html("td", {}, line, isNumber(each.score) ? significant(each.score, 4) : DASH);
     html("td", {}, line, each.weight > 0 ? percent(each.weight, 0) : "");
     html("td", {}, line, isNumber(each.seconds) ? duration(each.seconds) : "");

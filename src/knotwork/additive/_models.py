@@ -1,6 +1,6 @@
 """Additive models: the sum of a curve for each column, and of surfaces for chosen pairs."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from numbers import Real
 from pathlib import Path
@@ -10,12 +10,12 @@ from typing import Any, Self, final
 import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, softmax
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from knotwork._checks import argument_error, check_choice, check_int, listed, suggestion, type_error
 from knotwork._equals import by_size, whole
-from knotwork._model_page import notebook_view, write_report
+from knotwork._model_page import FitRecord, PageSubject, ReportedEstimator
 from knotwork._preparation.columns import CodedTable, Columns
 from knotwork._preparation.targets import Labels, check_target, target_name
 from knotwork._tables import check_weights
@@ -61,7 +61,7 @@ RISING = {"increasing": 1, "decreasing": -1}
 BENDING = {"convex": 1, "concave": -1}
 
 
-class AdditiveModel(BaseEstimator, ABC):
+class AdditiveModel(ReportedEstimator):
     """The common part of the two estimators."""
 
     columns_: Columns
@@ -128,11 +128,10 @@ class AdditiveModel(BaseEstimator, ABC):
         self.terms_, self.solutions_ = fit.run()
         self.term_importances_ = fit.importances()
         self._finish(fit)
-        self._record = self._remembered(fit, target_name(y), began)
+        self._record = self._remember(fit, target_name(y), began)
         return self
 
-    def _remembered(self, fit: "_Fit", target: str | None, began: float) -> Any:
-        """Return what the page of the model needs of the fit."""
+    def _remember(self, fit: "_Fit", target: str | None, began: float) -> FitRecord:
         from knotwork.additive._page import remember  # noqa: PLC0415 - it imports this module
 
         self._target_name = target
@@ -262,42 +261,10 @@ class AdditiveModel(BaseEstimator, ABC):
         check_is_fitted(self)
         save(self, path)
 
-    def report(self, path: str | Path, X: Any = None, y: Any = None, *, rows: bool = True) -> Path:
-        """Write the page of the model: one file that explains it and predicts by itself, without a network.
-
-        Parameters
-        ----------
-        path : str or Path
-            The file, such as ``"model.html"``; an existing one is replaced.
-        X : table of shape (n, d), optional
-            Rows to show, better not those of the fit. By default some rows of the fit, which a model has in memory
-            until it is loaded from a file; without any, the page leaves out what needs rows.
-        y : array-like of shape (n,), optional
-            Their target, by which errors are shown.
-        rows : bool, default=True
-            Whether single rows are in the page; False leaves them out, and nobody can read one from the file.
-
-        Returns
-        -------
-        Path
-            The file.
-        """
+    def _page_subject(self) -> PageSubject:
         from knotwork.additive._page import page_subject  # noqa: PLC0415 - it imports this module
 
-        check_is_fitted(self)
-        return write_report(page_subject(self), path, X, y, rows=rows, classes=getattr(self, "labels_", None))
-
-    def _repr_html_inner(self) -> str:
-        html: str = super()._repr_html_inner()
-        if not self.__sklearn_is_fitted__():
-            return html
-        from knotwork.additive._page import page_subject  # noqa: PLC0415 - it imports this module
-
-        return notebook_view(page_subject(self)) + html
-
-    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
-        bundle: dict[str, str] = super()._repr_mimebundle_(**options)
-        return bundle | {"text/html": self._repr_html_inner()} if "text/html" in bundle else bundle
+        return page_subject(self)
 
     def _output_names(self) -> list[str]:
         """Return the names of the fits: the target, or classes."""

@@ -13,8 +13,8 @@ from scipy.special import expit, logit, ndtri, softmax
 from knotwork._model_page import (
     ContributionTables,
     FitRecord,
-    KeptRows,
     PageEffect,
+    PageRows,
     PageSubject,
     column_entries,
     column_kind,
@@ -27,7 +27,7 @@ from knotwork.additive._models import AdditiveClassifier, AdditiveModel, Additiv
 from knotwork.additive._terms import Category, Curve, Surface, Term
 from knotwork.basis import FloatArray
 
-HOW = "each predicted by the curves without that row (leave-one-out formula, smoothing unchanged)"
+LEFT_OUT = "each predicted by the curves without that row (leave-one-out formula, smoothing unchanged)"
 LARGEST_LEVERAGE = 0.99
 """A row that determines a coefficient alone would have an infinite residual without it."""
 
@@ -42,7 +42,13 @@ HELD_SHARE = 0.25
 
 
 def remember(
-    model: AdditiveModel, table: CodedTable, responses: FloatArray, *, sums: FloatArray, weights: FloatArray, began: float
+    model: AdditiveModel,
+    table: CodedTable,
+    responses: FloatArray,
+    *,
+    sums: FloatArray,
+    weights: FloatArray,
+    began: float,
 ) -> FitRecord:
     """Return what the page needs of a fit: some rows, each with its prediction by a fit without it.
 
@@ -69,7 +75,7 @@ def remember(
     target = responses[0, places]
     if isinstance(model, AdditiveClassifier):
         target = responses[:, places].argmax(axis=0) if len(responses) > 1 else target.astype(np.int64)
-    kept = KeptRows(part, target, _answers(model, np.stack(without)), HOW)
+    kept = PageRows(part, target, _answers(model, np.stack(without)), LEFT_OUT)
     return FitRecord(table.n_rows, perf_counter() - began, time(), kept)
 
 
@@ -120,6 +126,7 @@ def page_subject(model: AdditiveModel) -> PageSubject:
         candidates=[],
         made=_made(model),
         record=record,
+        classes=getattr(model, "labels_", None),
     )
 
 
@@ -238,7 +245,9 @@ def term_tables(
         points = [side.pop("points") for side in sides]
         missing = [np.nan if side["field"] == "numbers" else None for side in sides]
         grids = [each.ravel() for each in np.meshgrid(*points, indexing="ij")]
-        grid = _table_of(columns, [(side["field"], side["input"], values) for side, values in zip(sides, grids, strict=True)])
+        grid = _table_of(
+            columns, [(side["field"], side["input"], values) for side, values in zip(sides, grids, strict=True)]
+        )
         values = term.combine(term.encode(read(grid))) @ beta
         table: dict[str, Any] = {"sides": sides, "values": short(values)}
         if len(sides) == 1 and missing[0] is not None:
@@ -316,6 +325,7 @@ def _linked(sums: FloatArray, *, is_class: bool) -> FloatArray:
 
 def _foreign_tables(model: AdditiveRegressor, columns: Columns, n_numbers: int) -> list[dict[str, Any]]:
     """Return the terms of a model that was fitted on a matrix of numbers and codes, as terms of the columns."""
+
     def where(term: Any) -> tuple[str, int]:
         return ("numbers", term.name) if term.name < n_numbers else ("codes", term.name - n_numbers)
 

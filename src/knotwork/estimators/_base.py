@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from knotwork._light import Predictor, check_suffix, export
-from knotwork._model_page import notebook_view, write_report
+from knotwork._model_page import PageSubject, ReportedEstimator
 from knotwork._preparation.columns import CodedTable
 from knotwork._tables import is_stream
 from knotwork.estimators._explanations import (
@@ -55,7 +54,7 @@ class FromModel(property, Generic[Value]):
         def __get__(self, instance: Any, owner: Any = None) -> Value: ...  # type: ignore[override]
 
 
-class TabularEstimator(BaseEstimator):
+class TabularEstimator(ReportedEstimator):
     """Networks on encoded columns and boosted trees, with scikit-learn's interface; see `TabularRegressor`."""
 
     _task: ClassVar[str]
@@ -443,36 +442,8 @@ class TabularEstimator(BaseEstimator):
         """
         return plot_history(self._fitted)
 
-    def report(self, path: str | Path, X: Any = None, y: Any = None, *, rows: bool = True) -> Path:
-        """Write the page of the model: one file that explains it and predicts by itself, without a network.
-
-        Parameters
-        ----------
-        path : str or Path
-            The file, such as ``"model.html"``; an existing one is replaced.
-        X : table of shape (n, d), optional
-            Rows to show, better not those of the fit. By default some rows of the fit that were held out, which a model
-            has in memory until it is loaded from a file; without any, the page leaves out what needs rows.
-        y : array-like of shape (n,), optional
-            Their target, by which errors are shown.
-        rows : bool, default=True
-            Whether single rows are in the page; False leaves them out, and nobody can read one from the file.
-
-        Returns
-        -------
-        Path
-            The file.
-        """
-        classes = self._fitted.task.labels
-        return write_report(page_subject(self), path, X, y, rows=rows, classes=classes)
-
-    def _repr_html_inner(self) -> str:
-        html: str = super()._repr_html_inner()
-        return notebook_view(page_subject(self)) + html if self.__sklearn_is_fitted__() else html
-
-    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
-        bundle: dict[str, str] = super()._repr_mimebundle_(**options)
-        return bundle | {"text/html": self._repr_html_inner()} if "text/html" in bundle else bundle
+    def _page_subject(self) -> PageSubject:
+        return page_subject(self)
 
 
 def settings_of(estimator: TabularEstimator) -> FitSettings:

@@ -9,8 +9,8 @@ import numpy as np
 from knotwork._light import payload, runtime_js
 from knotwork._model_page import (
     ContributionTables,
-    KeptRows,
     PageEffect,
+    PageRows,
     PageSubject,
     column_kind,
     column_values,
@@ -34,7 +34,7 @@ ERROR_OF = {"log_loss": "log_loss", "auc": "log_loss", "accuracy": "log_loss", "
 """What errors are measured by in a page, for metrics of training; for others by squares."""
 
 
-def keep_rows(model: FittedModel, combination: Combination, table: TrainingTable, *, n_folds: int) -> KeptRows | None:
+def keep_rows(model: FittedModel, combination: Combination, table: TrainingTable, *, n_folds: int) -> PageRows | None:
     """Return some validation rows with predictions of members that were not trained on them; None if there are none."""
     held = combination.held
     if held is None or combination.rows is None:
@@ -46,7 +46,7 @@ def keep_rows(model: FittedModel, combination: Combination, table: TrainingTable
     boosted = None if combination.boosted is None else _central(model, combination.boosted, chosen)
     how = "each predicted by members that were not trained on it"
     how += f" ({n_folds} folds)" if n_folds > 1 else " (held out of the fit)"
-    return KeptRows(rows, held.target[chosen], _central(model, held, chosen), how, folds, boosted)
+    return PageRows(rows, held.target[chosen], _central(model, held, chosen), how, folds, boosted)
 
 
 def _central(model: FittedModel, held: HeldOut, chosen: Any) -> Floats:
@@ -92,6 +92,7 @@ def page_subject(estimator: Any) -> PageSubject:
         candidates=_candidates(model),
         made=_made(model, metric),
         record=model.record,
+        classes=model.task.labels,
         runtime=partial(_runtime, estimator),
     )
 
@@ -126,7 +127,7 @@ def _effect(model: FittedModel, place: int, table: CodedTable | None) -> PageEff
     """Return the partial dependence of a column over rows; a band has most rows, each moved to the mean of all."""
     if table is None:
         return None
-    span, columns = columns_span(model, place), model.columns
+    span, columns = model.columns.spans[place], model.columns
     effect = column_effect(model, averaged_rows(table), place, representatives(table.values(span), span, N_POINTS))
     lines = effect.lines
     if model.task.name != "classification":
@@ -141,14 +142,9 @@ def _effect(model: FittedModel, place: int, table: CodedTable | None) -> PageEff
     return PageEffect(values[order], mean[order], low[order], high[order], BAND_WORDS, lines[:, order])
 
 
-def columns_span(model: FittedModel, place: int) -> Any:
-    """Return where a column stands in a coded table."""
-    return model.columns.spans[place]
-
-
 def _values(model: FittedModel, place: int, entries: Any) -> Floats:
     """Return values of a column from its entries, as `column_values` of a table."""
-    span = columns_span(model, place)
+    span = model.columns.spans[place]
     n_rows = len(entries)
     numbers = np.full((n_rows, len(model.columns.numerical_names)), np.nan)
     table = CodedTable(numbers, np.zeros((n_rows, len(model.columns.categories)), dtype=np.int64))
@@ -212,5 +208,3 @@ def _made(model: FittedModel, metric: str) -> list[tuple[str, str]]:
     out.append(("training", f"{seconds:.1f} s of all members that were kept"))
     temperature = model.calibration.temperature
     return [*out, ("temperature", f"{temperature:.3g}")] if temperature != 1.0 else out
-
-
