@@ -45,7 +45,9 @@ LAYERS = [
     "_model_page",
     "additive",
     "estimators",
+    "_runtime",
     "datasets",
+    "_predictions",
     "_explore",
     "study",
     "report",
@@ -258,7 +260,8 @@ def test_private_names_are_recognised(code, names):
 
 
 def test_only_layers_that_keep_something_write_files():
-    keeping = {"_model_files", "_light", "_model_page", "estimators", "datasets", "_explore", "study", "report", "compare"}
+    keeping = {"_model_files", "_light", "_model_page", "_predictions", "estimators", "datasets", "_explore", "study",
+               "report", "compare"}  # fmt: skip
     writing = [module_of(path) for path in FILES if "knotwork._files" in imported(path)]
     assert [name for name in writing if layer_of(name) not in keeping] == []
 

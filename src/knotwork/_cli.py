@@ -343,7 +343,7 @@ def predict(
     with _warnings_explained():
         for name, path in (("model", model), ("table", table)):
             check_file(path, name)
-        from knotwork.compare import predict_table
+        from knotwork._predictions import predict_table
         from knotwork.datasets import TextFormat
 
         n_rows = predict_table(

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from knotwork._checks import check_choice
-from knotwork._light import LIGHT, light_model
+from knotwork._light import LIGHT_MODELS, light_model
 from knotwork._model_files import open_model_file
 
 RUNTIMES = ("auto", "torch", "light")
@@ -49,8 +49,16 @@ def load(path: str | Path, *, device: Any = "auto", runtime: str = "auto") -> An
 
         return load_estimator(path, device=device)
     with open_model_file(path) as file:
-        if file.content["class"] in list(LIGHT):  # it may be anything, also without a hash
+        if file.content["class"] in list(LIGHT_MODELS):  # it may be anything, also without a hash
             return light_model(file, path)
     from knotwork.additive import load as load_additive  # noqa: PLC0415 - the light runtime does not wait for it
 
     return load_additive(path)
+
+
+def load_fastest(path: str | Path, *, device: Any = "auto") -> Any:
+    """Return a model of the light runtime if a file has a graph; parameters as in `load`."""
+    with open_model_file(path) as file:
+        if file.content["class"] in list(LIGHT_MODELS) and "graph" in file.content:
+            return light_model(file, path)
+    return load(path, device=device)

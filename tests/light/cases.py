@@ -1,7 +1,9 @@
 """Small models of tables of every kind of column, and their predictions in other languages."""
 
+import ctypes
 import json
 import math
+import re
 import shutil
 import subprocess
 
@@ -9,8 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from knotwork import TabularClassifier, TabularRegressor
-from tests.estimators.saved_cases import BACKBONES, CODED, SHORT, table, target
+from knotwork import TabularRegressor
+from tests.estimators.saved_cases import BACKBONES, SHORT
 
 HOSTILE = ["quo\"te", "</script><b>", "back\\slash'; DROP", "new\nline", "ünïcode 💥"]
 """Names of columns and categories that must stay text in every language."""
@@ -69,4 +71,28 @@ def in_node(path, X, *calls):
     return json.loads(done.stdout)
 
 
-__all__ = ["CODED", "SHORT", "TabularClassifier", "table", "target"]
+def in_c(path, model, X):
+    """Return what a model in C returns for the rows of a frame, (n, n_outputs)."""
+    if shutil.which("gcc") is None:
+        pytest.skip("gcc is not installed")
+    library = path.with_suffix(".so")
+    flags = ["-O1", "-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-shared", "-fPIC"]
+    subprocess.run(["gcc", *flags, path, "-o", library, "-lm"], check=True, timeout=120)
+    loaded = ctypes.CDLL(str(library))
+    loaded.knotwork_code_of.argtypes = [ctypes.c_int, ctypes.c_double]
+    columns, table = model.columns_, model.columns_.read(X)
+    n_outputs = int(re.search(r"#define KNOTWORK_OUTPUTS (\d+)", path.read_text())[1])
+    out = np.empty((len(X), n_outputs))
+    for row, result in enumerate(out):
+        codes = []
+        for place, (label, column) in enumerate(columns.categorical.items()):
+            cell = X[label].iloc[row]
+            is_text = column.kind in ("text", "mixed")
+            if is_text:
+                codes.append(loaded.knotwork_code(place, None if pd.isna(cell) else str(cell).encode()))
+            else:
+                codes.append(loaded.knotwork_code_of(place, math.nan if pd.isna(cell) else float(cell)))
+        numbers = np.ascontiguousarray(table.numbers[row])
+        given = [numbers, np.array(codes, dtype=np.int32), result]
+        assert loaded.knotwork_predict(*(each.ctypes.data_as(ctypes.c_void_p) for each in given)) == 0
+    return out

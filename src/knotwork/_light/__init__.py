@@ -5,6 +5,6 @@ from knotwork._light._javascript import payload, runtime_js
 from knotwork._light._models import LightClassifier, LightRegressor
 from knotwork._light._predictor import SMALLEST_PROBABILITY, Predictor, add_mean, add_temperature
 from knotwork._light._residuals import Residuals
-from knotwork._light._saving import LIGHT, PREFIX, light_model, saved_graph
+from knotwork._light._saving import LIGHT_MODELS, PREFIX, light_model, saved_graph
 
 __all__ = ["LightClassifier", "LightRegressor"]

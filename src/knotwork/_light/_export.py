@@ -5,15 +5,16 @@ from pathlib import Path
 
 from knotwork._checks import argument_error, listed
 from knotwork._files import write_atomically
+from knotwork._light._c import c_model
 from knotwork._light._conversions import warn_conversions
 from knotwork._light._javascript import javascript_model
 from knotwork._light._onnx import onnx_model
 from knotwork._light._predictor import Predictor
 
-EXPORTS: dict[str, Callable[[Predictor], bytes]] = {".onnx": onnx_model, ".js": javascript_model}
+EXPORTS: dict[str, Callable[[Predictor], bytes]] = {".onnx": onnx_model, ".js": javascript_model, ".c": c_model}
 """The formats, by the suffix of their files."""
 
-CONVERTED_BY_CALLERS = (".onnx",)
+CONVERTED_BY_CALLERS = (".onnx", ".c")
 """The formats whose models take numbers that were read, not text."""
 
 

@@ -22,7 +22,7 @@ PREFIX = "graph."
 MOST_SAVED = 50_000
 """Nodes of a graph up to which it is saved: thousands of members would take longer than to load torch."""
 
-LIGHT: dict[str, type[LightModel]] = {"TabularRegressor": LightRegressor, "TabularClassifier": LightClassifier}
+LIGHT_MODELS: dict[str, type[LightModel]] = {"TabularRegressor": LightRegressor, "TabularClassifier": LightClassifier}
 """The models of the light runtime, by the class that was saved."""
 
 
@@ -48,7 +48,7 @@ def saved_graph(predictor: Predictor, arrays: Mapping[str, Array]) -> tuple[dict
 def light_model(file: ModelFile, path: Any) -> LightModel:
     """Return the model of an open file in the light runtime, after one row of it was computed."""
     content = file.content
-    kind = LIGHT[check_choice(content["class"], "class", LIGHT)]
+    kind = LIGHT_MODELS[check_choice(content["class"], "class", LIGHT_MODELS)]
     if "graph" not in content:
         raise PersistenceError(
             f"{str(path)!r} has no graph for the light runtime: it was saved by an older version, or has parts that "

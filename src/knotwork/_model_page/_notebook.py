@@ -29,8 +29,10 @@ def view(subject: PageSubject, kept: PageRows | None) -> str:
     errors = [] if kept is None else error_rows(kept, subject.error, n_classes=n_classes, is_quick=True)
     words = header(subject, kept, errors)
     score = f": {words['score']}" if words["score"] else ""
-    facts = " · ".join(f"{escape(text)} {escape(label)}" if label in ("rows", "columns") else f"{escape(label)} {escape(text)}"
-                       for label, text in made_facts(subject))  # fmt: skip
+    facts = (
+        f"{text} {label}" if label in ("rows", "columns") else f"{label} {text}" for label, text in made_facts(subject)
+    )
+    about = " · ".join([subject.kind, *facts])
     strip = _strip(errors) if errors else ""
     caution = subject.record.caution if subject.record is not None else ""
     amber = (
@@ -41,7 +43,7 @@ def view(subject: PageSubject, kept: PageRows | None) -> str:
     return (
         '<div style="font:13px/1.45 system-ui,sans-serif;max-width:900px;margin:6px 0">'
         f'<p style="font-size:17px;font-weight:600;margin:0 0 2px">{escape(words["sentence"])}{escape(score)}</p>'
-        f'<p style="margin:0 0 8px;opacity:.7">{escape(subject.kind)} · {facts}</p>{amber}{strip}{_columns(subject, kept)}'
+        f'<p style="margin:0 0 8px;opacity:.7">{escape(about)}</p>{amber}{strip}{_columns(subject, kept)}'
         '<p style="margin:8px 0 0;opacity:.7">The whole page: <code>model.report("model.html")</code></p></div>'
     )
 
@@ -62,11 +64,9 @@ def _strip(errors: list[ErrorRow]) -> str:
         )
     height = 20 * len(errors) + 6
     label = "; ".join(f"{each.name} {significant(each.error, 3)}" for each in errors)
-    return (
-        f'<svg role="img" aria-label="Errors: {escape(label)}" viewBox="0 0 490 {height}" width="490" height="{height}" '
-        f'style="max-width:100%;font:12px system-ui,sans-serif"><path d="M110 0V{height}" stroke="currentColor" '
-        f'opacity=".25"/>{"".join(rows)}</svg>'
-    )
+    size = f'viewBox="0 0 490 {height}" width="490" height="{height}" style="max-width:100%;font:12px system-ui,sans-serif"'
+    axis = f'<path d="M110 0V{height}" stroke="currentColor" opacity=".25"/>'
+    return f'<svg role="img" aria-label="Errors: {escape(label)}" {size}>{axis}{"".join(rows)}</svg>'
 
 
 def _columns(subject: PageSubject, kept: PageRows | None) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from knotwork._model_page._errors import ErrorRow
+from knotwork._model_page._errors import ERRORS, ErrorRow
 from knotwork._model_page._subject import PageRows, PageSubject
 from knotwork._writing import counted, duration, fixed, percent, significant
 
@@ -40,12 +40,12 @@ def _classes(subject: PageSubject, kept: PageRows) -> tuple[str, str]:
     hits = float(np.mean(kept.predictions.argmax(axis=1) == kept.target))
     counts = np.bincount(kept.target.astype(np.int64), minlength=len(subject.outputs))
     most = float(counts.max() / counts.sum())
-    losses = -np.log(np.maximum(kept.predictions[np.arange(len(kept.target)), kept.target.astype(np.int64)], 1e-12))
-    sentence = f"Predicts {subject.target} correctly for {percent(hits, 0)} of the rows"
-    return (
-        sentence,
-        f"{percent(most, 0)} by always saying {subject.outputs[int(counts.argmax())]}; log loss {significant(float(losses.mean()), 3)}",
+    name, loss = (
+        subject.outputs[int(counts.argmax())],
+        float(ERRORS["log_loss"].losses(kept.predictions, kept.target).mean()),
     )
+    sentence = f"Predicts {subject.target} correctly for {percent(hits, 0)} of the rows"
+    return sentence, f"{percent(most, 0)} by always saying {name}; log loss {significant(loss, 3)}"
 
 
 def _against(errors: Sequence[ErrorRow]) -> str:

@@ -9,7 +9,6 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils import column_or_1d
 
 from knotwork._checks import argument_error, check_choice, listed, type_error
 from knotwork._tables import check_weights, factorize, floats, missing_mask, refuse_sparse
@@ -165,6 +164,8 @@ def _one_dimension(y: Any, advice: str) -> npt.NDArray[Any]:
         values = np.asarray(y) if all(isinstance(each, str) for each in values.ravel()) else values
     if values.ndim == 2 and values.shape[1] != 1:
         raise ColumnError(f"y should be a 1d array, got an array of shape {values.shape} instead. {advice}")
+    from sklearn.utils import column_or_1d  # noqa: PLC0415 - it takes a second to load
+
     values = np.asarray(column_or_1d(values, warn=True))
     if len(values) == 0:
         raise ColumnError("Found array with 0 sample(s) in y while a minimum of 1 is required.")

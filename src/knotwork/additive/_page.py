@@ -1,4 +1,4 @@
-"""The page of an additive model: what it remembers of a fit, its effects, and its terms as tables a page can compute."""
+"""The page of an additive model: what is kept of a fit, its effects, and its terms as tables for the page."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -232,8 +232,8 @@ def term_tables(
 ) -> list[dict[str, Any]]:  # fmt: skip
     """Return terms as JSON: values between breaks, of which a page makes the same polynomials, or one for each code.
 
-    `inputs` maps a curve or the effect of categories to where its column is in a table with `columns`, and `read` such a
-    table to one of the terms; by default these are the same.
+    `inputs` maps a curve or the effect of categories to where its column is in a table with `columns`, and `read` such
+    a table to one of the terms; by default these are the same.
     """
     where = inputs or (lambda term: ("numbers" if isinstance(term, Curve) else "codes", term.place))
     read = read or (lambda table: table)

@@ -461,7 +461,10 @@ def _train_members(
 
 
 def _warn_of_time(preparation: Preparation, trained: Trained) -> str:
-    """Warn if the time limit sufficed for a small part of the epochs of the first networks, or for none of them; return the warning."""
+    """Warn if the time limit sufficed for a small part of the epochs of the first networks, or for none of them.
+
+    Return the warning, or an empty text.
+    """
     plan, limit = preparation.plan, preparation.config.time_limit
     if limit is None or not plan.usual_epochs:
         return ""
