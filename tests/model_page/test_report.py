@@ -55,7 +55,7 @@ def test_references_on_known_numbers():
     x = random.normal(size=(100, 1))
     table, folds = CodedTable(x, np.empty((100, 0), dtype=np.int64)), np.arange(100) % 2
     y = 3.0 * x[:, 0] + 1.0
-    rows = {row.name: row for row in error_rows(PageRows(table, y, y[:, None], "given", folds), "rmse", n_classes=0)}
+    rows = {row.name: row for row in error_rows(PageRows(table, y, y[:, None], "given", folds), "square", n_classes=0)}
     means = np.where(folds == 0, y[folds == 1].mean(), y[folds == 0].mean())
     assert rows["No model"].error == pytest.approx(root_mean_squared_error(y, means))
     assert rows["Linear model"].error < 1e-3
@@ -63,7 +63,7 @@ def test_references_on_known_numbers():
     codes = (x[:, 0] > 0).astype(np.int64)
     shares = np.tile([0.3, 0.7], (100, 1))
     rows = {
-        row.name: row for row in error_rows(PageRows(table, codes, shares, "given", folds), "log_loss", n_classes=2)
+        row.name: row for row in error_rows(PageRows(table, codes, shares, "given", folds), "logarithm", n_classes=2)
     }
     assert rows["This model"].error == pytest.approx(log_loss(codes, shares))
 

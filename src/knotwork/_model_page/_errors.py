@@ -37,11 +37,11 @@ def _log_losses(predictions: Floats, target: npt.NDArray[Any]) -> Floats:
 
 
 ERRORS = {
-    "rmse": ErrorKind(lambda p, y: ((p - y.reshape(p.shape)) ** 2).mean(axis=1), np.sqrt, "RMSE"),
-    "mae": ErrorKind(
+    "square": ErrorKind(lambda p, y: ((p - y.reshape(p.shape)) ** 2).mean(axis=1), np.sqrt, "RMSE"),
+    "size": ErrorKind(
         lambda p, y: np.abs(p - y.reshape(p.shape)).mean(axis=1), lambda mean: mean, "Mean absolute error"
     ),
-    "log_loss": ErrorKind(_log_losses, lambda mean: mean, "Log loss"),
+    "logarithm": ErrorKind(_log_losses, lambda mean: mean, "Log loss"),
 }
 """The errors by name."""
 

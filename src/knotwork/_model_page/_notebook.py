@@ -64,7 +64,8 @@ def _strip(errors: list[ErrorRow]) -> str:
         )
     height = 20 * len(errors) + 6
     label = "; ".join(f"{each.name} {significant(each.error, 3)}" for each in errors)
-    size = f'viewBox="0 0 490 {height}" width="490" height="{height}" style="max-width:100%;font:12px system-ui,sans-serif"'
+    style = "max-width:100%;font:12px system-ui,sans-serif"
+    size = f'viewBox="0 0 490 {height}" width="490" height="{height}" style="{style}"'
     axis = f'<path d="M110 0V{height}" stroke="currentColor" opacity=".25"/>'
     return f'<svg role="img" aria-label="Errors: {escape(label)}" {size}>{axis}{"".join(rows)}</svg>'
 

@@ -42,7 +42,7 @@ def _classes(subject: PageSubject, kept: PageRows) -> tuple[str, str]:
     most = float(counts.max() / counts.sum())
     name, loss = (
         subject.outputs[int(counts.argmax())],
-        float(ERRORS["log_loss"].losses(kept.predictions, kept.target).mean()),
+        float(ERRORS["logarithm"].losses(kept.predictions, kept.target).mean()),
     )
     sentence = f"Predicts {subject.target} correctly for {percent(hits, 0)} of the rows"
     return sentence, f"{percent(most, 0)} by always saying {name}; log loss {significant(loss, 3)}"

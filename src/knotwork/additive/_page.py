@@ -114,7 +114,7 @@ def page_subject(model: AdditiveModel) -> PageSubject:
         columns=columns,
         target=getattr(model, "_target_name", None) or "the target",
         outputs=[str(label) for label in model.classes_.tolist()] if isinstance(model, AdditiveClassifier) else [""],
-        error="log_loss" if is_class else "rmse",
+        error="logarithm" if is_class else "square",
         predict=partial(_predict, model),
         effect=partial(_column_effect, model),
         tables=lambda table, outputs: _exact_tables(model),
@@ -214,7 +214,7 @@ def _empty(columns: Columns, n_rows: int) -> CodedTable:
 
 def _exact_tables(model: AdditiveModel) -> ContributionTables:
     """Return the terms of a model, which are the model."""
-    terms = [term_tables(model.terms_, solution, model.columns_) for solution in model.solutions_]
+    terms = [_term_tables(model.terms_, solution, model.columns_) for solution in model.solutions_]
     baselines = [float(solution.beta[0]) for solution in model.solutions_]
     if not isinstance(model, AdditiveClassifier):
         return ContributionTables(terms, baselines, "identity", [0])
@@ -226,7 +226,7 @@ def _exact_tables(model: AdditiveModel) -> ContributionTables:
 Read = Callable[[CodedTable], CodedTable]
 
 
-def term_tables(
+def _term_tables(
     terms: Sequence[Term], solution: Solution, columns: Columns, inputs: Callable[[Any], tuple[str, int]] | None = None,
     read: Read | None = None,
 ) -> list[dict[str, Any]]:  # fmt: skip
@@ -332,4 +332,4 @@ def _foreign_tables(model: AdditiveRegressor, columns: Columns, n_numbers: int) 
     def read(table: CodedTable) -> CodedTable:
         return model.columns_.read_quietly(np.concatenate([table.numbers, table.codes], axis=1))[0]
 
-    return term_tables(model.terms_, model.solutions_[0], columns, where, read)
+    return _term_tables(model.terms_, model.solutions_[0], columns, where, read)

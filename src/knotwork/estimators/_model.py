@@ -327,6 +327,14 @@ class FittedModel:
         mean = self.task.mean(self.outputs(table), self.weights)
         return self.task.responses(mean, self.calibration, self.n_targets)
 
+    def central(self, mean: Floats) -> Floats:
+        """Return probabilities, or one prediction of each target (of several levels the middle one), (n, n_outputs)."""
+        if self.task.name == "classification":
+            return self.task.responses(mean, self.calibration, None)
+        objective = self.task.objective
+        values: Floats = objective.central(objective.result(by_target(mean, self.n_targets)))
+        return values.reshape(len(mean), -1)
+
     @property
     def response_names(self) -> list[str]:
         """Names of the responses: classes, or targets and levels."""

@@ -10,18 +10,14 @@ from knotwork._light import payload, runtime_js
 from knotwork._model_page import (
     ContributionTables,
     PageEffect,
-    PageRows,
     PageSubject,
     column_kind,
     column_values,
-    kept_places,
 )
 from knotwork._preparation.columns import CodedTable
 from knotwork.encoders import Encoding
-from knotwork.estimators._combination import Combination, HeldOut
 from knotwork.estimators._explanations import Floats, averaged_rows, column_effect, representatives
 from knotwork.estimators._model import FittedModel
-from knotwork.training import TrainingTable
 
 BAND = 0.1
 """Share of single rows below and above the band of an effect."""
@@ -30,39 +26,8 @@ BAND_WORDS = "80 % of single rows differ from their own mean by this much"
 N_POINTS = 40
 COVERAGE = 0.9
 
-ERROR_OF = {"log_loss": "log_loss", "auc": "log_loss", "accuracy": "log_loss", "mae": "mae", "pinball": "mae"}
-"""What errors are measured by in a page, for metrics of training; for others by squares."""
-
-
-def keep_rows(model: FittedModel, combination: Combination, table: TrainingTable, *, n_folds: int) -> PageRows | None:
-    """Return some validation rows with predictions of members that were not trained on them; None if there are none."""
-    held = combination.held
-    if held is None or combination.rows is None:
-        return None
-    chosen = kept_places(len(held.target))
-    n_categorical, places = len(model.columns.cardinalities), combination.rows[chosen]
-    rows = CodedTable(table.numbers[places], table.codes[places, :n_categorical])
-    folds = None if combination.folds is None else combination.folds[chosen]
-    boosted = None if combination.boosted is None else _central(model, combination.boosted, chosen)
-    how = "each predicted by members that were not trained on it"
-    how += f" ({n_folds} folds)" if n_folds > 1 else " (held out of the fit)"
-    return PageRows(rows, held.target[chosen], _central(model, held, chosen), how, folds, boosted)
-
-
-def _central(model: FittedModel, held: HeldOut, chosen: Any) -> Floats:
-    """Return probabilities, or the prediction of each target, for some of the rows that were held out."""
-    mean = held.predictions[chosen]
-    if model.task.name == "classification":
-        return model.task.responses(mean, model.calibration, None)
-    return _of_targets(model, mean)
-
-
-def _of_targets(model: FittedModel, mean: Floats) -> Floats:
-    """Return one prediction for each target, of several levels the middle one, of shape (n, n_targets)."""
-    objective, n_rows = model.task.objective, len(mean)
-    shaped = mean if model.n_targets is None else mean.reshape(n_rows, model.n_targets, -1)
-    values: Floats = objective.central(objective.result(shaped)).reshape(n_rows, -1)
-    return values
+ERROR_OF = {"log_loss": "logarithm", "auc": "logarithm", "accuracy": "logarithm", "mae": "size", "pinball": "size"}
+"""What errors of rows are measured by in a page, for metrics of training; for others by squares."""
 
 
 def page_subject(estimator: Any) -> PageSubject:
@@ -80,12 +45,12 @@ def page_subject(estimator: Any) -> PageSubject:
         columns=model.columns,
         target=model.target_name or "the target",
         outputs=names,
-        error=ERROR_OF.get(metric, "log_loss" if is_class else "rmse"),
+        error=ERROR_OF.get(metric, "logarithm" if is_class else "square"),
         predict=partial(_predict, model),
         effect=partial(_effect, model),
         tables=partial(_tables, model),
         importances=model.importances if can_tell else None,
-        importance=f"shuffling adds {{}} to the {word}" if is_class or metric != "rmse" else "shuffling adds {}",
+        importance=f"shuffling adds {{}} to the {word}" if metric in ERROR_OF else "shuffling adds {}",
         knots=_knots(model),
         score=model.score,
         interval=partial(_intervals, model) if has_interval else None,
@@ -111,9 +76,7 @@ def _targets(n_targets: int) -> list[str]:
 
 def _predict(model: FittedModel, table: CodedTable) -> Floats:
     """Return probabilities, or the prediction of each target, of shape (n, n_outputs)."""
-    if model.task.name == "classification":
-        return model.responses(table)
-    return _of_targets(model, model.task.mean(model.outputs(table), model.weights))
+    return model.central(model.task.mean(model.outputs(table), model.weights))
 
 
 def _intervals(model: FittedModel, table: CodedTable) -> Floats:
@@ -132,7 +95,7 @@ def _effect(model: FittedModel, place: int, table: CodedTable | None) -> PageEff
     lines = effect.lines
     if model.task.name != "classification":
         n, k = lines.shape[:2]
-        lines = _of_targets(model, lines.reshape(n * k, -1)).reshape(n, k, -1)
+        lines = model.central(lines.reshape(n * k, -1)).reshape(n, k, -1)
     mean = lines.mean(axis=0)
     moved = lines - lines.mean(axis=1, keepdims=True) + mean.mean(axis=0)
     low, high = np.quantile(moved, [BAND, 1.0 - BAND], axis=0)

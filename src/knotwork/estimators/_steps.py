@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from knotwork._checks import argument_error, check_bool, type_error, warn_user
-from knotwork._model_page import FitRecord
+from knotwork._model_page import FitRecord, PageRows, kept_places
 from knotwork._preparation.columns import CodedTable, Columns, ReadTable
 from knotwork._preparation.members import PreparedTable
 from knotwork._preparation.targets import target_name
@@ -26,7 +26,6 @@ from knotwork._trees import TreeMember, boost
 from knotwork.encoders import PER_FEATURE, FeatureChoice
 from knotwork.estimators._combination import Combination, combine_members
 from knotwork.estimators._model import FittedModel, Held, Task, Weights
-from knotwork.estimators._page import keep_rows
 from knotwork.estimators._plans import (
     FitPlan,
     Recipe,
@@ -516,8 +515,25 @@ def combine(preparation: Preparation, trained: Trained) -> FittedModel:
         held=_held(preparation, combination),
         warm=_warm(preparation, combination, recipes),
     )
-    kept = keep_rows(model, combination, table, n_folds=plan.n_folds)
-    return replace(model, record=FitRecord(table.n_rows, 0.0, time(), kept))
+    return replace(model, record=FitRecord(table.n_rows, 0.0, time(), _kept(model, combination, table)))
+
+
+def _kept(model: FittedModel, combination: Combination, table: TrainingTable) -> PageRows | None:
+    """Return some validation rows with predictions of members that were not trained on them; None if there are none."""
+    held, boosted, rows, folds = combination.held, combination.boosted, combination.rows, combination.folds
+    if held is None or rows is None or folds is None:
+        return None
+    chosen = kept_places(len(held.target))
+    places, n_folds = rows[chosen], int(folds.max()) + 1
+    how = f"({n_folds} folds)" if n_folds > 1 else "(held out of the fit)"
+    return PageRows(
+        CodedTable(table.numbers[places], table.codes[places, : len(model.columns.cardinalities)]),
+        held.target[chosen],
+        model.central(held.predictions[chosen]),
+        f"each predicted by members that were not trained on it {how}",
+        folds[chosen],
+        None if boosted is None else model.central(boosted.predictions[chosen]),
+    )
 
 
 def _warm(preparation: Preparation, combination: Combination, recipes: list[Recipe]) -> Warm | None:
