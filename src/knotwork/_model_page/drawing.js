@@ -65,7 +65,7 @@ function fitted(text, width) {
 
 /* ---- Pictures to save -------------------------------------------------------------------------------------- */
 
-const KEPT_STYLES = ["fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-linecap", "stroke-linejoin", "opacity", "fill-opacity",
+const KEPT_STYLES = ["fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-linecap", "stroke-linejoin", "paint-order", "opacity", "fill-opacity",
   "font-size", "font-weight", "font-family", "text-anchor", "visibility"];
 function withStyles(from, to) {
   const style = getComputedStyle(from);

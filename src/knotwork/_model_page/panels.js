@@ -148,7 +148,7 @@ function drawCurve(svg, column, x, y) {
 function drawStraight(svg, column, x, y) {
   const [start, end] = effectOf(column).straight[view.output], { values } = effectOf(column);
   make("path", { class: "straight", d: path([[x(values[0]), y(start)], [x(values.at(-1)), y(end)]]) }, svg);
-  make("text", { class: "tick", x: n1(x(values.at(-1))) - 4, y: n1(y(end)) - 7, "text-anchor": "end" }, svg, "straight line");
+  make("text", { class: "tick halo", x: n1(x(values.at(-1))) - 4, y: n1(y(end)) - 9, "text-anchor": "end" }, svg, "straight line");
 }
 /* What the row would be predicted as if this column had each value. */
 function ownCurve(column) {
@@ -193,7 +193,7 @@ function drawResiduals(svg, column, residuals, { x, left, right, top, bottom }) 
   const ends = groups.flatMap(([, , , mean, error]) => [mean - 2 * (error || 0), mean + 2 * (error || 0)]);
   const most = Math.max(...ends.map(Math.abs), 1e-300), y = scale(-1.1 * most, 1.1 * most, bottom, top);
   make("text", { class: "heading", x: 0, y: top - 9 }, svg, "Actual minus predicted, out of fold");
-  drawLeftAxis(svg, targetTicks(-1.1 * most, 1.1 * most, 2), y, { left, right });
+  drawLeftAxis(svg, targetTicks(-1.1 * most, 1.1 * most, 6), y, { left, right });
   make("path", { class: "zero", d: `M${left} ${n1(y(0))}H${right}` }, svg);
   const clamp = (value) => Math.min(Math.max(x(value), left), right);
   make("path", { class: "whisker", d: groups.filter((each) => each[4] !== null).map(([value, , , mean, error]) => `M${n1(clamp(value))} ${n1(y(mean - 2 * error))}V${n1(y(mean + 2 * error))}`).join("") }, svg);

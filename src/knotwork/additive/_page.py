@@ -22,6 +22,7 @@ from knotwork._model_page import (
     short,
 )
 from knotwork._preparation.columns import CodedTable, Columns
+from knotwork._preparation.learning import TableColumn
 from knotwork.additive._fitting import Design, Solution
 from knotwork.additive._models import AdditiveClassifier, AdditiveModel, AdditiveRegressor
 from knotwork.additive._terms import Category, Curve, Surface, Term
@@ -33,6 +34,9 @@ LARGEST_LEVERAGE = 0.99
 
 GRID = 120
 """Points of a curve in a page, beside its knots."""
+
+LONGEST_BY_DAY = 90.0
+"""Days that a curve of dates may have if its weekdays are to be seen; longer ones show means of seven days."""
 
 N_PAIRS, FEWEST_ROWS = 6, 60
 """Pairs of columns in the additive part of another model, and rows from which on it is fitted."""
@@ -155,10 +159,9 @@ def _column_effect(model: AdditiveModel, place: int, table: CodedTable | None) -
     if not mine:
         return None
     values = _values(model, place, mine, table)
-    grid = _at(columns, place, values)
     starts = np.cumsum([1, *(term.width for term in model.terms_)])
     picked = np.concatenate([np.arange(starts[each], starts[each + 1]) for each in mine])
-    rows = np.concatenate([model.terms_[each].combine(model.terms_[each].encode(grid)) for each in mine], axis=1)
+    rows = np.mean([_rows_at(model, place, mine, values + day) for day in _days(columns[place], values)], axis=0)
     effect, margin = [], []
     for solution in model.solutions_:
         covariance = solution.covariance[np.ix_(picked, picked)]
@@ -169,6 +172,18 @@ def _column_effect(model: AdditiveModel, place: int, table: CodedTable | None) -
     ends = np.stack([_answers(model, sums - off), _answers(model, sums + off)])
     band = "the interval of 95 % of the curve"
     return PageEffect(values, _answers(model, sums), ends.min(axis=0), ends.max(axis=0), band)
+
+
+def _rows_at(model: AdditiveModel, place: int, mine: Sequence[int], values: npt.NDArray[Any]) -> FloatArray:
+    """Return the design of the terms of a column at values of it."""
+    grid = _at(model.columns_, place, values)
+    return np.concatenate([model.terms_[each].combine(model.terms_[each].encode(grid)) for each in mine], axis=1)
+
+
+def _days(column: TableColumn, values: npt.NDArray[Any]) -> Sequence[int]:
+    """Return the days over which the effect of a date is averaged: a week, if the days of weeks would blur a curve."""
+    has_weekdays = "weekday" in getattr(column.format, "parts", ())
+    return range(-3, 4) if has_weekdays and np.ptp(values) > LONGEST_BY_DAY else (0,)
 
 
 def _terms_of(model: AdditiveModel, place: int) -> list[int]:

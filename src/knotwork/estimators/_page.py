@@ -22,7 +22,7 @@ from knotwork.estimators._model import FittedModel
 BAND = 0.1
 """Share of single rows below and above the band of an effect."""
 
-BAND_WORDS = "80 % of single rows differ from their own mean by this much"
+BAND_WORDS = "80 % of single rows, each moved to the same mean"
 N_POINTS = 40
 COVERAGE = 0.9
 
