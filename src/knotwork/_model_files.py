@@ -29,7 +29,7 @@ from knotwork.errors import PersistenceError
 
 Array = npt.NDArray[Any]
 
-SCHEMA = 9
+SCHEMA = 10
 """Version of the content of model files, the only one that can be read."""
 
 SCALARS = (bool, int, float, str)
@@ -102,7 +102,9 @@ def write_model_file(path: str | Path, content: dict[str, Any], arrays: Mapping[
 
 def _write_tensors(file: Any, arrays: Mapping[str, Array], metadata: dict[str, str]) -> None:
     """Write arrays in the safetensors format: the length of a header in JSON, the header, and the arrays."""
-    names = sorted(arrays, key=lambda name: (-arrays[name].itemsize, name))  # so that each begins at a multiple of its type
+    names = sorted(
+        arrays, key=lambda name: (-arrays[name].itemsize, name)
+    )  # so that each begins at a multiple of its type
     kinds = {dtype: kind for kind, dtype in TENSOR_TYPES.items()}
     header: dict[str, Any] = {"__metadata__": metadata}
     start = 0
@@ -195,7 +197,7 @@ class TensorFile:
                 raise ValueError("the lengths of its tensors are not valid")
             self.shapes[name], self._starts[name], at = tuple(shape), 8 + length + start, end
         if at != n_bytes:
-            raise ValueError(f"it has {n_bytes:,} bytes of tensors, and its header tells of {at:,}")
+            raise ValueError("its tensors are not complete, or more follows them")
 
     def read(self, name: str) -> Array:
         """Return an array."""

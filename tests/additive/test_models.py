@@ -342,3 +342,32 @@ def test_a_perfect_fit_does_not_hang_on_the_order_of_the_rows():
     one, other = (kw.AdditiveRegressor().fit(X[rows], y[rows]).solutions_[0] for rows in (np.arange(300), order))
     for mine, theirs in zip(one.smoothing, other.smoothing, strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-6)
+
+
+@pytest.mark.parametrize("size", [20, 100])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_curves_do_not_swing_between_clumped_values(size, seed):
+    """Each value of the column has an effect of its own beside a trend; between two values no row says more."""
+    random = np.random.default_rng(seed)
+    first = random.choice(np.arange(60, 3000, 20), 25, replace=False)
+    values = np.unique(np.concatenate([first, first + 1, first + 3, first + 10])).astype(float)
+    place = random.integers(len(values), size=1500)
+    z = random.normal(size=1500)
+    X = np.column_stack([values[place], z])
+    y = 1000 * np.log(X[:, 0]) + 500 * random.normal(size=len(values))[place] + 200 * z + 100 * random.normal(size=1500)
+    model = kw.AdditiveRegressor(size=size).fit(X, y)
+    shares = np.linspace(0.0, 1.0, 9)
+    gaps = values[:-1, None] + shares * np.diff(values)[:, None]
+    curve = model.predict(np.column_stack([gaps.ravel(), np.zeros(gaps.size)])).reshape(gaps.shape)
+    low, high = np.sort(curve[:, [0, -1]], axis=1).T[:, :, None]
+    assert (curve >= low - 1e-6).all() and (curve <= high + 1e-6).all()
+    is_new = np.isin(place, np.flatnonzero(random.integers(5, size=len(values)) == 0))
+    unseen = kw.AdditiveRegressor(size=size).fit(X[~is_new], y[~is_new])
+    assert unseen.score(X[is_new], y[is_new]) > 0.3
+
+
+def test_very_many_columns_have_lines():
+    X = np.random.default_rng(0).normal(size=(40, 150))
+    model = kw.AdditiveRegressor().fit(X, X[:, 3])
+    assert {term.basis.size for term in model.terms_} == {2}
+    assert model.score(X, X[:, 3]) > 0.5

@@ -134,6 +134,22 @@ def test_ticks_are_at_values_that_occur(values, ticks):
     assert len(below.patches) == len(values)  # a bar for each value
 
 
+def test_dates_are_dates_on_the_axis_and_in_sentences():
+    days = np.datetime64("2016-07-01", "s") + np.arange(0, 420, 10) * np.timedelta64(1, "D")
+    bands = figures.residual_bands("sold", np.repeat(days, 20), np.repeat(np.sin(np.arange(42.0) / 20), 20))
+    picture = figures.residual_picture(bands, 0, limits=(-1.0, 1.0))
+    assert "farthest from 0 at May 2017: " in picture.caption
+    svg_text(picture.figure)  # lays the figure out
+    shown = [label.get_text() for label in picture.figure.axes[0].get_xticklabels()]
+    assert shown == ["Jul 2016", "Oct 2016", "Jan 2017", "Apr 2017", "Jul 2017"]
+    curve, counts = {"": np.linspace(0, 1, 42)}, np.ones(41, int)
+    effect = ShownFeature("sold", 1.0, days, curve, np.empty((0, 42)), counts, days, {}, 0.0)
+    picture = figures.effect_picture(effect, 0, target="y", limits=(-1.0, 1.0), has_classes=False)
+    assert "from 0 at Jul 2016 to 1 at Aug 2017" in picture.label
+    svg_text(picture.figure)
+    assert [label.get_text() for label in picture.figure.axes[-1].get_xticklabels()] == shown
+
+
 def test_texts_of_figures_are_one_line():
     assert figures.short("a\nb\u202e c", 20) == "a b c"
     assert figures.short("n" * 300, 20) == "n" * 19 + "…"

@@ -10,11 +10,11 @@ from torch import nn
 
 import knotwork
 from knotwork import ColumnConfig, TabularClassifier, TabularRegressor, basis
+from knotwork._graph import Graph
 from knotwork._kernels.encoding import Layout, StackPart
+from knotwork._light._onnx import _lowered, _made
 from knotwork.errors import ArgumentError, MissingPackageError
 from knotwork.estimators._graph_encodings import _rows
-from knotwork._graph import Graph
-from knotwork._light._onnx import _lowered, _made
 from knotwork.nn import Backbone
 from knotwork.nn._backbones import BACKBONES as BUILDERS
 from knotwork.nn._backbones import MLPConfig

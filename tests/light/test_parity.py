@@ -1,4 +1,4 @@
-"""The light runtime, JavaScript and C predict what torch does: every backbone, encoding, objective and kind of member."""
+"""The light runtime, JavaScript and C predict what torch does: every backbone, encoding, objective and kind."""
 
 import numpy as np
 import pytest
@@ -68,7 +68,6 @@ def test_every_encoding(tmp_path, encoding):
 
 
 OWN = {"quantiles": Quantile((0.1, 0.5, 0.9))}
-KINDS = {"quantile": OWN["quantiles"]}
 
 
 @pytest.mark.parametrize("name", [*OBJECTIVES, "quantiles"])
@@ -81,7 +80,9 @@ def test_every_objective(tmp_path, name):
     objective = OWN.get(name, name)
     settings = {"training": SHORT, "device": "cpu", "random_state": 0, "columns": CODED}
     model = estimator("BS-Q@6", BACKBONES["mlp"], objective=objective, **settings).fit(X, y)
-    assert_runtimes_agree(model, hard_rows(model, 100, far=(-1e6, 1e6)), tmp_path, compiled=name in ("quantiles", "focal"))
+    assert_runtimes_agree(
+        model, hard_rows(model, 100, far=(-1e6, 1e6)), tmp_path, compiled=name in ("quantiles", "focal")
+    )
 
 
 def test_standard_deviations(tmp_path):
@@ -94,7 +95,9 @@ def test_standard_deviations(tmp_path):
     light = knotwork.load(tmp_path / "model.knotwork", runtime="light").predict(X, return_std=True)
     np.testing.assert_allclose(light, [mean, std], rtol=1e-5, atol=1e-4)
     np.testing.assert_allclose(in_node(tmp_path / "model.js", X, "predictStd(rows)")[0], std, rtol=1e-5)
-    np.testing.assert_allclose(in_c(tmp_path / "model.c", model, X[:50]), np.stack([mean, std], axis=1)[:50], rtol=1e-5, atol=1e-4)
+    np.testing.assert_allclose(
+        in_c(tmp_path / "model.c", model, X[:50]), np.stack([mean, std], axis=1)[:50], rtol=1e-5, atol=1e-4
+    )
 
 
 @pytest.mark.parametrize("kind", ["number", "int"])

@@ -1,12 +1,11 @@
 """The operations of graphs: one table, over which all runtimes and formats iterate.
 
-Operations and their attributes are those of ONNX, opset 18, but for ``Trees`` and ``Splines``. The functions here, in
+Operations and their attributes are those of ONNX, opset 18, but for those of the library. The functions here, in
 numpy, are the definition; `runtime.js` has the same in JavaScript, and `Operator.code` in C.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -147,13 +146,15 @@ def _expand_splines(graph: Graph, x: str, knots_name: str, n_knots_name: str, *,
     knots, n_knots = graph.constants[knots_name], graph.constants[n_knots_name]
     n_intervals = knots.shape[1] - 1
     # Infinite ends: no x lies in an interval of the padding, and the last interval holds the right end.
-    first = np.full((len(knots), n_intervals), np.inf, dtype=np.float32)
-    after = np.full((len(knots), n_intervals), np.inf, dtype=np.float32)
+    first = np.full((len(knots), n_intervals), np.inf, dtype=knots.dtype)
+    after = np.full((len(knots), n_intervals), np.inf, dtype=knots.dtype)
     for feature, count in enumerate(n_knots):
         inner = slice(degree, degree + count + 1)
         first[feature, inner] = knots[feature, inner]
         after[feature, degree : degree + count] = knots[feature, degree + 1 : degree + count + 1]
-    values = graph("Cast", graph("And", graph("GreaterOrEqual", x, first), graph("Less", x, after)), to="float32")
+    values = graph(
+        "Cast", graph("And", graph("GreaterOrEqual", x, first), graph("Less", x, after)), to=knots.dtype.name
+    )
     for q in range(1, degree + 1):
         end = n_intervals - q
         share = graph("Div", values, spline_widths(knots, q))
@@ -161,6 +162,71 @@ def _expand_splines(graph: Graph, x: str, knots_name: str, n_knots_name: str, *,
         falling = graph("Mul", graph("Sub", knots[:, q : n_intervals + 1], x), share)
         values = graph("Add", graph.slice(rising, 0, end, axis=2), graph.slice(falling, 1, end + 1, axis=2))
     return values
+
+
+def _places(x: Array, breaks: Array) -> tuple[Array, Array]:
+    """Return for values of shape (n, 1), moved between the first and the last break, interval and distance from it."""
+    inside = _clip(x[:, 0], breaks[0], breaks[-1])
+    places = np.searchsorted(breaks[1:-1], inside, side="right")
+    return places, inside - breaks[places]
+
+
+def _curve(x: Array, breaks: Array, coefficients: Array, missing: Array) -> Array:
+    """Return polynomials by their coefficients in each interval, of shape (K + 1, p + 1, k): of shape (n, k)."""
+    places, distance = _places(x, breaks)
+    chosen = coefficients[places]
+    out = chosen[:, -1]
+    for power in range(chosen.shape[1] - 2, -1, -1):
+        out = out * distance[:, None] + chosen[:, power]
+    return np.where(np.isnan(x), missing, out)
+
+
+def _surface(x: Array, y: Array, x_breaks: Array, y_breaks: Array, coefficients: Array) -> Array:
+    """Return polynomials of two values by coefficients of shape (K + 1, L + 1, p + 1, q + 1, k), or 0."""
+    (i, u), (j, v) = _places(x, x_breaks), _places(y, y_breaks)
+    chosen = coefficients[i, j]
+    powers = [each[:, None] ** np.arange(n) for each, n in ((u, chosen.shape[1]), (v, chosen.shape[2]))]
+    out = np.einsum("na,nb,nabk->nk", *powers, chosen)
+    return np.where(np.isnan(x) | np.isnan(y), 0.0, out)
+
+
+def _expand_places(graph: Graph, x: str, breaks: Array) -> tuple[str, str]:
+    """Add the interval of values of shape (n, 1), and the distance from its beginning."""
+    inside = graph("Clip", x, breaks[0], breaks[-1])
+    passed = graph("GreaterOrEqual", inside, np.append(breaks[1:-1], np.inf))
+    place = graph("ReduceSum", graph("Cast", passed, to="int64"), graph.ints(1), keepdims=1)
+    return place, graph("Sub", inside, graph("Gather", breaks, place, axis=0))
+
+
+def _expand_powers(graph: Graph, distance: str, terms: list[str]) -> str:
+    """Add the sum of terms times powers of a distance."""
+    out = terms[-1]
+    for term in reversed(terms[:-1]):
+        out = graph("Add", graph("Mul", out, distance), term)
+    return out
+
+
+def _expand_curve(graph: Graph, x: str, *names: str) -> str:
+    breaks, coefficients, missing = (graph.constants[name] for name in names)
+    place, distance = _expand_places(graph, x, breaks)
+    flat = graph.reshape(place, -1)
+    terms = [graph("Gather", coefficients[:, power], flat, axis=0) for power in range(coefficients.shape[1])]
+    return graph("Where", graph("IsNaN", x), missing, _expand_powers(graph, distance, terms))
+
+
+def _expand_surface(graph: Graph, x: str, y: str, *names: str) -> str:
+    x_breaks, y_breaks, coefficients = (graph.constants[name] for name in names)
+    (i, u), (j, v) = _expand_places(graph, x, x_breaks), _expand_places(graph, y, y_breaks)
+    cell = graph.reshape(graph("Add", graph("Mul", i, np.int64(coefficients.shape[1])), j), -1)
+    cells = coefficients.reshape(-1, *coefficients.shape[2:])
+    _, n_x, n_y, _ = cells.shape
+    rows = [
+        _expand_powers(graph, v, [graph("Gather", cells[:, a, b], cell, axis=0) for b in range(n_y)])
+        for a in range(n_x)
+    ]
+    # There is no "or" among the operations.
+    is_known = graph("And", *(graph("Equal", graph("IsNaN", each), np.bool_(False)) for each in (x, y)))
+    return graph("Where", is_known, _expand_powers(graph, u, rows), np.float64(0.0))
 
 
 def spline_widths(knots: Array, order: int) -> Array:
@@ -219,7 +285,9 @@ OPERATIONS: dict[str, Operator] = {
     "Reshape": Operator(_reshape),
     "Unsqueeze": Operator(lambda x, axes: np.expand_dims(x, tuple(axes.tolist()))),
     # Of the library.
+    "Curve": Operator(_curve, expand=_expand_curve),
     "Splines": Operator(_splines, expand=_expand_splines),
+    "Surface": Operator(_surface, expand=_expand_surface),
     "Trees": Operator(_trees),
 }
 """The operations by name."""

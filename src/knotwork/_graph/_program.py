@@ -48,8 +48,7 @@ class Program:
             function = OPERATIONS[node.operation].function
             inputs = tuple(places[name] for name in node.inputs)
             over = tuple({place for place in inputs if last[place] == number} - kept)
-            attributes = {key: value for key, value in node.attributes.items()}
-            call = partial(function, **attributes) if attributes else function
+            call = partial(function, **node.attributes) if node.attributes else function
             self._steps.append((call, inputs, places[node.output], over))
 
     def __call__(self, numbers: Array, codes: Array) -> dict[str, Array]:

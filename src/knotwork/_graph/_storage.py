@@ -60,7 +60,9 @@ class _Memory:
     """Arrays by their places in memory."""
 
     def __init__(self, arrays: Mapping[str, Array]) -> None:
-        held = [(each.ctypes.data, name, each) for name, each in arrays.items() if each.flags.c_contiguous and each.size]
+        held = [
+            (each.ctypes.data, name, each) for name, each in arrays.items() if each.flags.c_contiguous and each.size
+        ]
         held.sort(key=lambda each: each[0])
         self._starts = np.array([start for start, *_ in held], dtype=np.uint64)
         self._held = held
@@ -90,7 +92,9 @@ def unpack(content: Any, read: Callable[[StoredConstant], Array]) -> Graph:
         raise argument_error("nodes", f"be at most {MOST_NODES}", len(content["nodes"]))
     for operation, inputs, attributes in content["nodes"]:
         check_choice(operation, "operation", OPERATIONS)
-        if not isinstance(attributes, dict) or not all(type(place) is int and 0 <= place < len(names) for place in inputs):
+        if not isinstance(attributes, dict) or not all(
+            type(place) is int and 0 <= place < len(names) for place in inputs
+        ):
             raise argument_error("inputs", f"be from 0 to {len(names) - 1}, the values before", inputs)
         names.append(f"/value{len(graph.nodes)}")
         graph.nodes.append(Node(operation, tuple(names[place] for place in inputs), names[-1], attributes))
@@ -104,6 +108,10 @@ def unpack(content: Any, read: Callable[[StoredConstant], Array]) -> Graph:
 def _stored(content: Any) -> StoredConstant:
     array, start, shape, dtype = content
     check_choice(dtype, "dtype", POOLS)
-    if not isinstance(shape, list) or len(shape) > MOST_AXES or not all(type(n) is int and n >= 0 for n in [start, *shape]):
+    if (
+        not isinstance(shape, list)
+        or len(shape) > MOST_AXES
+        or not all(type(n) is int and n >= 0 for n in [start, *shape])
+    ):
         raise argument_error("shape", "have lengths of at least 0", shape)
     return StoredConstant(array, start, tuple(shape), dtype)

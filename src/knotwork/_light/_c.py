@@ -97,7 +97,8 @@ static inline void layernorm_##N(const T *x, const T *w, const T *b, T *o, int n
   const double unit = 1 / sqrt(square / n + epsilon); \\
   for (int k = 0; k < n; k++) o[k] = (T)((x[k] - mean) * unit * w[k] + b[k]); \\
 } \\
-static inline void splines_##N(const T *x, const T *t, const int *counts, T *o, int features, int length, int degree) { \\
+static inline void splines_##N(const T *x, const T *t, const int *counts, T *o, int features, int length, \\
+    int degree) { \\
   const int width = length - 1 - degree; T v[32]; \\
   for (int f = 0; f < features; f++, t += length, o += width) { \\
     int at = 0; \\
@@ -119,8 +120,45 @@ static inline void splines_##N(const T *x, const T *t, const int *counts, T *o, 
 KNOTWORK_DEFINE(float, f)
 KNOTWORK_DEFINE(double, d)
 
-static inline void trees(const double *numbers, const int *codes, int n_numbers, const int *feature, const double *value,
-    const int *left, const int *right, const unsigned char *missing_left, const int *roots, const int *outputs,
+static inline int place(double x, const double *breaks, int n, double *distance) {
+  int low = 0, high = n - 2;
+  const double inside = x < breaks[0] ? breaks[0] : x > breaks[n - 1] ? breaks[n - 1] : x;
+  while (low < high) {
+    const int middle = (low + high + 1) / 2;
+    if (inside >= breaks[middle]) low = middle; else high = middle - 1;
+  }
+  *distance = inside - breaks[low];
+  return low;
+}
+
+static inline void curve(double x, const double *breaks, int n, const double *coefficients, int powers, int k,
+    const double *missing, double *out) {
+  double u = 0;
+  const double *c = x == x ? coefficients + (size_t)place(x, breaks, n, &u) * powers * k : coefficients;
+  for (int j = 0; j < k; j++) {
+    double total = 0;
+    if (x == x) for (int p = powers - 1; p >= 0; p--) total = total * u + c[p * k + j];
+    out[j] = x == x ? total : missing[j];
+  }
+}
+
+static inline void surface(double x, double y, const double *x_breaks, int nx, const double *y_breaks, int ny,
+    const double *coefficients, int na, int nb, int k, double *out) {
+  double u = 0, v = 0;
+  for (int j = 0; j < k; j++) out[j] = 0;
+  if (x != x || y != y) return;
+  const int cell = place(x, x_breaks, nx, &u) * (ny - 1) + place(y, y_breaks, ny, &v);
+  const double *c = coefficients + (size_t)cell * na * nb * k;
+  for (int j = 0; j < k; j++) for (int a = na - 1; a >= 0; a--) {
+    double inner = 0;
+    for (int b = nb - 1; b >= 0; b--) inner = inner * v + c[(a * nb + b) * k + j];
+    out[j] = out[j] * u + inner;
+  }
+}
+
+static inline void trees(const double *numbers, const int *codes, int n_numbers, const int *feature,
+    const double *value, const int *left, const int *right, const unsigned char *missing_left, const int *roots,
+    const int *outputs,
     const int *columns, const int *starts, const double *code_values, int n_trees, double *out) {
   for (int tree = 0; tree < n_trees; tree++) {
     int node = roots[tree];
@@ -147,7 +185,11 @@ def c_model(predictor: Predictor) -> bytes:
 def quoted(text: str) -> str:
     """Return a text as a literal of C, in ASCII; octal digits leave no doubt where a byte ends."""
     plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 _-.,:;()=+/"
-    return '"' + "".join(sign if sign in plain else "".join(f"\\{byte:03o}" for byte in sign.encode()) for sign in text) + '"'
+    return (
+        '"'
+        + "".join(sign if sign in plain else "".join(f"\\{byte:03o}" for byte in sign.encode()) for sign in text)
+        + '"'
+    )
 
 
 def _texts(name: str, texts: Sequence[str]) -> str:
@@ -186,7 +228,7 @@ def _categories(place: int, categories: tuple[Any, ...], *, is_text: bool) -> st
 
 def _code_function(name: str, parameter: str, is_missing: str, places: list[int]) -> str:
     """Return a function that looks up categories."""
-    value = parameter.split()[-1].lstrip("*")
+    value = parameter.rsplit(maxsplit=1)[-1].lstrip("*")
     test = f"!strcmp(categories[k], {value})" if value == "text" else f"categories[k] == {value}"
     kind = "const char *const *" if value == "text" else "const double *"
     lines = [f"int {name}(int column, {parameter}) {{", f"  {kind}categories; int n;", f"  if ({is_missing}) return 0;"]
@@ -197,7 +239,13 @@ def _code_function(name: str, parameter: str, is_missing: str, places: list[int]
     for place in places:
         size = f"(int)(sizeof categories{place} / sizeof *categories{place})"
         lines.append(f"    case {place}: categories = categories{place}; n = {size}; break;")
-    lines += ["    default: return 0;", "  }", f"  for (int k = 0; k < n; k++) if ({test}) return k + 1;", "  return 0;", "}\n\n"]
+    lines += [
+        "    default: return 0;",
+        "  }",
+        f"  for (int k = 0; k < n; k++) if ({test}) return k + 1;",
+        "  return 0;",
+        "}\n\n",
+    ]
     return "\n".join(lines)
 
 
@@ -301,7 +349,10 @@ def _constant(name: str, array: Array) -> str:
     kind, flat = C_TYPES[array.dtype.name], array.reshape(-1)
     if kind in ("float", "double"):
         digits = "%.9g" if kind == "float" else "%.17g"
-        texts = [{"inf": "INFINITY", "-inf": "-INFINITY", "nan": "NAN"}.get(text, text) for text in map(digits.__mod__, flat.tolist())]
+        texts = [
+            {"inf": "INFINITY", "-inf": "-INFINITY", "nan": "NAN"}.get(text, text)
+            for text in map(digits.__mod__, flat.tolist())
+        ]
     else:
         texts = [str(int(each)) for each in flat.tolist()]
     rows = [", ".join(texts[start : start + PER_LINE]) for start in range(0, len(texts), PER_LINE)]
@@ -321,7 +372,11 @@ def _loop(shape: tuple[int, ...], places: Sequence[Elements], statement: str) ->
             merged.append((shape[axis], steps))
     texts = []
     for number, place in enumerate(places):
-        parts = [f"{steps[number]} * i{k}" if steps[number] != 1 else f"i{k}" for k, (_, steps) in enumerate(merged) if steps[number]]
+        parts = [
+            f"{steps[number]} * i{k}" if steps[number] != 1 else f"i{k}"
+            for k, (_, steps) in enumerate(merged)
+            if steps[number]
+        ]
         texts.append(f"{place.pointer}[{' + '.join(parts) or '0'}]")
     loops = "".join(f"  for (int i{k} = 0; i{k} < {length}; i{k}++)\n" for k, (length, _) in enumerate(merged))
     filled = statement
@@ -347,7 +402,8 @@ def _along(helper: str) -> Callable[[_Writer, Node], str]:
         before, length, step = writer.lines_of(x, axis)
         name = f"r{helper}" if node.attributes.get("reverse") else helper
         start = f"i * {length * step} + j"
-        call = f"{name}_{_letter(writer, x)}({writer.pointers[x]} + {start}, {writer.pointers[node.output]} + {start}, {length}, {step});"
+        given = f"{writer.pointers[x]} + {start}, {writer.pointers[node.output]} + {start}, {length}, {step}"
+        call = f"{name}_{_letter(writer, x)}({given});"
         return f"  for (int i = 0; i < {before}; i++) for (int j = 0; j < {step}; j++) {call}"
 
     return statement
@@ -437,15 +493,18 @@ def _gather(writer: _Writer, node: Node) -> str:
 def _layernorm(writer: _Writer, node: Node) -> str:
     x, weight, bias = (writer.pointers[name] for name in node.inputs)
     before, length, _ = writer.lines_of(node.inputs[0], -1)
-    call = f"layernorm_{_letter(writer, node.output)}({x} + i * {length}, {weight}, {bias}, {writer.pointers[node.output]} + i * {length}, "
-    return f"  for (int i = 0; i < {before}; i++) {call}{length}, {node.attributes['epsilon']!r});"
+    given = f"{x} + i * {length}, {weight}, {bias}, {writer.pointers[node.output]} + i * {length}, {length}"
+    call = f"layernorm_{_letter(writer, node.output)}({given}, {node.attributes['epsilon']!r});"
+    return f"  for (int i = 0; i < {before}; i++) {call}"
 
 
 def _spline_statement(writer: _Writer, node: Node) -> str:
     x, knots, counts = (writer.pointers[name] for name in node.inputs)
     features, length = writer.values[node.inputs[1]].shape
     settings = f"{features}, {length}, {node.attributes['degree']}"
-    return f"  splines_{_letter(writer, node.output)}({x}, {knots}, {counts}, {writer.pointers[node.output]}, {settings});"
+    return (
+        f"  splines_{_letter(writer, node.output)}({x}, {knots}, {counts}, {writer.pointers[node.output]}, {settings});"
+    )
 
 
 def _tree_statement(writer: _Writer, node: Node) -> str:
@@ -458,8 +517,24 @@ def _tree_statement(writer: _Writer, node: Node) -> str:
     return f"  for (int k = 0; k < {n_outputs}; k++) {out}[k] = {start}[k];\n  trees({call});"
 
 
+def _curve_statement(writer: _Writer, node: Node) -> str:
+    x, breaks, coefficients, missing = (writer.pointers[name] for name in node.inputs)
+    _, powers, k = writer.values[node.inputs[2]].shape
+    n = writer.values[node.inputs[1]].size
+    return f"  curve({x}[0], {breaks}, {n}, {coefficients}, {powers}, {k}, {missing}, {writer.pointers[node.output]});"
+
+
+def _surface_statement(writer: _Writer, node: Node) -> str:
+    x, y, x_breaks, y_breaks, coefficients = (writer.pointers[name] for name in node.inputs)
+    nx, ny = (writer.values[name].size for name in node.inputs[2:4])
+    _, _, na, nb, k = writer.values[node.inputs[4]].shape
+    given = f"{x}[0], {y}[0], {x_breaks}, {nx}, {y_breaks}, {ny}, {coefficients}, {na}, {nb}, {k}"
+    return f"  surface({given}, {writer.pointers[node.output]});"
+
+
 STATEMENTS: dict[str, Callable[[_Writer, Node], str]] = {
     "Concat": _concat,
+    "Curve": _curve_statement,
     "CumSum": _along("cumsum"),
     "Gather": _gather,
     "LayerNormalization": _layernorm,
@@ -472,6 +547,7 @@ STATEMENTS: dict[str, Callable[[_Writer, Node], str]] = {
     "Slice": _slice,
     "Softmax": _along("softmax"),
     "Splines": _spline_statement,
+    "Surface": _surface_statement,
     "Transpose": _transpose,
     "Trees": _tree_statement,
 }

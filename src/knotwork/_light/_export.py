@@ -10,11 +10,17 @@ from knotwork._light._conversions import warn_conversions
 from knotwork._light._javascript import javascript_model
 from knotwork._light._onnx import onnx_model
 from knotwork._light._predictor import Predictor
+from knotwork._light._sql import sql_model
 
-EXPORTS: dict[str, Callable[[Predictor], bytes]] = {".onnx": onnx_model, ".js": javascript_model, ".c": c_model}
+EXPORTS: dict[str, Callable[[Predictor], bytes]] = {
+    ".onnx": onnx_model,
+    ".js": javascript_model,
+    ".c": c_model,
+    ".sql": sql_model,
+}
 """The formats, by the suffix of their files."""
 
-CONVERTED_BY_CALLERS = (".onnx", ".c")
+CONVERTED_BY_CALLERS = (".onnx", ".c", ".sql")
 """The formats whose models take numbers that were read, not text."""
 
 

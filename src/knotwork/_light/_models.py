@@ -93,8 +93,10 @@ class LightRegressor(LightModel):
             raise argument_error("coverage", "be a number between 0 and 1", coverage)
         residuals = self._light.residuals
         if residuals is None:
-            raise AttributeError("predict_interval is not available: no rows were held out in the fit, or its "
-                                 "objective cannot be written to a graph. Load with runtime='torch', or fit again.")  # fmt: skip
+            raise AttributeError(
+                "predict_interval is not available: no rows were held out in the fit, or its objective cannot be "
+                "written to a graph. Load with runtime='torch', or fit again."
+            )
         outputs = self._outputs(X, self._interval_program)
         ends = residuals.ends_at(outputs["centre"], outputs["spread"], coverage=float(coverage))
         ends = np.maximum(ends, 0.0) if self._light.is_positive else ends

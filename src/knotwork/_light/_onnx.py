@@ -56,7 +56,7 @@ def onnx_model(predictor: Predictor) -> bytes:
         best = graph("ArgMax", graph.outputs["probabilities"], axis=1, keepdims=0)
         graph.outputs["label"] = graph("Gather", classes, best, axis=0)
         outputs["label"] = type_, ("n",)
-    model = _made(onnx, graph, inputs, outputs)
+    model = _made(onnx, graph.needed(list(graph.outputs)), inputs, outputs)
     about = {"numbers": columns.numerical_names, "categories": input_names(columns)}
     contents = {"knotwork": json.dumps(about), "columns": json.dumps(column_contents(columns))}
     onnx.helper.set_model_props(model, contents)

@@ -17,9 +17,7 @@ def add_forest(graph: Graph, forest: Forest, numbers: str, codes: str) -> str:
     return graph("Cast", graph("TreeEnsembleRegressor", columns, **_attributes(forest, order)), to="float64")
 
 
-def _features(
-    graph: Graph, forest: Forest, numbers: str, codes: str
-) -> tuple[str, np.ndarray[Any, Any]]:
+def _features(graph: Graph, forest: Forest, numbers: str, codes: str) -> tuple[str, np.ndarray[Any, Any]]:
     """Add the matrix of features; return its name, and the place of each feature of codes after the numbers."""
     parts = [numbers] if forest.n_numerical else []
     order = np.argsort(forest.code_columns, kind="stable")

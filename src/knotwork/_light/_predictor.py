@@ -1,5 +1,6 @@
-"""What predictions need of a fitted model, without the library that trained it: columns, a graph, classes, residuals."""
+"""What predictions need of a fitted model, without the library that trained it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -64,9 +65,11 @@ def add_mean(graph: Graph, values: list[str], weights: list[float]) -> str:
     return graph("Sum", *parts)
 
 
-def add_temperature(graph: Graph, probabilities: str, temperature: float) -> str:
-    """Add probabilities whose logarithms are divided by a temperature."""
-    if temperature == 1.0:
+def add_calibration(graph: Graph, probabilities: str, temperature: float, offsets: Sequence[float]) -> str:
+    """Add probabilities whose logarithms are divided by a temperature, after offsets of classes are subtracted."""
+    if temperature == 1.0 and not offsets:
         return probabilities
     logarithms = graph("Log", graph("Max", probabilities, np.float64(SMALLEST_PROBABILITY)))
+    if offsets:
+        logarithms = graph("Sub", logarithms, np.array(offsets))
     return graph("Softmax", graph("Div", logarithms, np.float64(temperature)), axis=1)

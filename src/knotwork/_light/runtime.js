@@ -348,6 +348,47 @@ const knotwork = (() => {
     return out;
   }
 
+  // The interval of a value, moved between the first and the last break.
+  function placeOf(x, breaks) {
+    const inside = least(x, breaks[0], breaks[breaks.length - 1]);
+    let low = 0, high = breaks.length - 2;
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if (inside >= breaks[middle]) low = middle; else high = middle - 1;
+    }
+    return [low, inside - breaks[low]];
+  }
+
+  function curve(x, breaks, coefficients, missing) {
+    const n = x.shape[0], [, nPowers, k] = coefficients.shape, out = make("float64", [n, k]);
+    for (let row = 0; row < n; row++) for (let j = 0; j < k; j++) {
+      if (Number.isNaN(x.data[row])) { out.data[row * k + j] = missing.data[j]; continue; }
+      const [place, distance] = placeOf(x.data[row], breaks.data);
+      let total = 0;
+      for (let power = nPowers - 1; power >= 0; power--) total = total * distance + coefficients.data[(place * nPowers + power) * k + j];
+      out.data[row * k + j] = total;
+    }
+    return out;
+  }
+
+  function surface(x, y, xBreaks, yBreaks, coefficients) {
+    const n = x.shape[0], [, nY, nA, nB, k] = coefficients.shape, out = make("float64", [n, k]);
+    for (let row = 0; row < n; row++) {
+      if (Number.isNaN(x.data[row]) || Number.isNaN(y.data[row])) continue;
+      const [i, u] = placeOf(x.data[row], xBreaks.data), [j, v] = placeOf(y.data[row], yBreaks.data);
+      for (let output = 0; output < k; output++) {
+        let total = 0;
+        for (let a = nA - 1; a >= 0; a--) {
+          let inner = 0;
+          for (let b = nB - 1; b >= 0; b--) inner = inner * v + coefficients.data[(((i * nY + j) * nA + a) * nB + b) * k + output];
+          total = total * u + inner;
+        }
+        out.data[row * k + output] = total;
+      }
+    }
+    return out;
+  }
+
   function trees(numbers, codes, feature, value, left, right, missingLeft, roots, outputs, start, columns, starts, codeValues, { n_numerical: nNumbers }) {
     const n = numbers.shape[0], nCodes = codes.shape[1], nOutputs = start.data.length, out = make("float64", [n, nOutputs]);
     for (let row = 0; row < n; row++) {
@@ -390,7 +431,7 @@ const knotwork = (() => {
     ReduceSum: (x, axes, { keepdims }) => reduced(x, axes, keepdims, sum),
     Slice: slice, Softmax: (x, { axis }) => alongLines(x, axis, softmax), Transpose: transpose,
     Flatten: (x, { axis }) => make(x.type, [...x.shape.slice(0, axis), sizeOf(x.shape.slice(axis))], x.data),
-    Identity: (x) => x, Reshape: reshape, Unsqueeze: unsqueeze, Splines: splines, Trees: trees,
+    Identity: (x) => x, Reshape: reshape, Unsqueeze: unsqueeze, Curve: curve, Splines: splines, Surface: surface, Trees: trees,
   };
 
   // Cells ----------------------------------------------------------------------------------------------------------

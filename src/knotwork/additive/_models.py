@@ -15,7 +15,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from knotwork._checks import argument_error, check_choice, check_int, listed, suggestion, type_error
 from knotwork._equals import by_size, whole
-from knotwork._model_page import FitRecord, PageSubject, ReportedEstimator
+from knotwork._graph import Graph
+from knotwork._light import Predictor, check_suffix, export
+from knotwork._model_page import PageSubject, ReportedEstimator
 from knotwork._preparation.columns import CodedTable, Columns
 from knotwork._preparation.targets import Labels, check_target, target_name
 from knotwork._tables import check_weights
@@ -46,10 +48,13 @@ MOST_USED, SPARE = 0.55, 4.0
 """A term that uses more than this share of its coefficients in the first fit gets more: this many for each used one."""
 
 MOST_COEFFICIENTS = 3000
-"""Maximum number of coefficients of all terms: tables with very many columns have simpler curves."""
+"""Maximum number of coefficients of all terms: tables with very many columns have simpler curves, at last straight lines."""
 
 ROWS_PER_COEFFICIENT = 3
 """Rows for each coefficient at least, if that leaves curves four functions."""
+
+LINES_FROM = 10
+"""Coefficients for each row from which on curves of four functions would be too many: each column has a line."""
 
 MOST_SCREENED = 40
 """Columns among which pairs are searched: those with the largest effects."""
@@ -113,6 +118,8 @@ class AdditiveModel(ReportedEstimator):
         self
             The fitted model.
         """
+        from knotwork.additive._page import remembered  # noqa: PLC0415 - it imports this module
+
         check_int(self.size, "size", minimum=4)
         if y is None:
             hint = "This estimator requires y to be passed, but the target y is None."
@@ -128,14 +135,9 @@ class AdditiveModel(ReportedEstimator):
         self.terms_, self.solutions_ = fit.run()
         self.term_importances_ = fit.importances()
         self._finish(fit)
-        self._record = self._remember(fit, target_name(y), began)
+        self._target_name = target_name(y)
+        self._record = remembered(self, table, fit.responses, sums=fit.sums, weights=weights, began=began)
         return self
-
-    def _remember(self, fit: "_Fit", target: str | None, began: float) -> FitRecord:
-        from knotwork.additive._page import remember  # noqa: PLC0415 - it imports this module
-
-        self._target_name = target
-        return remember(self, fit.table, fit.responses, sums=fit.sums, weights=fit.weights, began=began)
 
     def _finish(self, fit: "_Fit") -> None:
         """Keep what is needed later of the fit, besides terms and solutions."""
@@ -214,7 +216,7 @@ class AdditiveModel(ReportedEstimator):
 
         Parameters
         ----------
-        columns : sequence, optional
+        columns : str or sequence, optional
             Names of columns, or positions in an array; pairs as tuples. By default all terms.
         interval : float, default=0.95
             Probability that the effect at a value lies in its interval.
@@ -265,6 +267,29 @@ class AdditiveModel(ReportedEstimator):
         from knotwork.additive._page import page_subject  # noqa: PLC0415 - it imports this module
 
         return page_subject(self)
+
+    def export(self, path: str | Path) -> None:
+        """Write the model as code or in another format; the suffix of the file says which.
+
+        Predictions are those of `predict` to a relative 1e-5, missing values and unseen categories included. Formats
+        are those of `knotwork.TabularRegressor.export`; ``.sql`` as well.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file; an existing one is replaced.
+        """
+        check_is_fitted(self)
+        export(self._predictor, path, check_suffix(path))
+
+    def _predictor(self) -> Predictor:
+        """Return the fitted model as a graph."""
+        from knotwork.additive._graph import predictor_of_terms  # noqa: PLC0415 - only exports need it
+
+        check_is_fitted(self)
+        labels = self.labels_ if isinstance(self, AdditiveClassifier) else None
+        names = [""] if labels is None else [str(label) for label in labels.values]
+        return predictor_of_terms(self.terms_, self.solutions_, Predictor(Graph(), self.columns_, labels, tuple(names)))
 
     def _output_names(self) -> list[str]:
         """Return the names of the fits: the target, or classes."""
@@ -338,7 +363,9 @@ class _Fit:
         self.shapes = _shapes(model, self.names)
         n_columns = max(len(self.names) + len(self.coded), 1)
         affordable = min(MOST_COEFFICIENTS, weights.sum() / ROWS_PER_COEFFICIENT) / n_columns
-        self.most = int(np.clip(whole(affordable), 4, model.size))
+        # Of very many columns each has a straight line, which is one coefficient.
+        fewest = 4 if 3 * n_columns <= min(MOST_COEFFICIENTS, LINES_FROM * weights.sum()) else 2
+        self.most = int(np.clip(whole(affordable), fewest, model.size))
         self.solutions: list[Solution] = []
 
     def run(self) -> tuple[list[Term], list[Solution]]:
@@ -474,7 +501,8 @@ def _shapes(model: AdditiveModel, names: Sequence[Any]) -> dict[Any, Shape]:
 class AdditiveRegressor(RegressorMixin, AdditiveModel):
     """Predict a number by the sum of a curve for each column: a model whose every part can be read.
 
-    A curve consists of cubic B-splines with knots at quantiles. How smooth it is follows from the data: each has two
+    A curve consists of cubic B-splines with knots at quantiles, or, in a column with wide gaps between its values, of
+    straight lines, which do not swing where there are no rows. How smooth it is follows from the data: each has two
     penalties, whose strengths are chosen by restricted maximum likelihood, so that a column without effect vanishes.
     Categories are shrunk towards their mean, and missing values have an effect of their own. The fit is a closed form,
     and needs neither torch nor a random seed: the order of rows and columns, and weights in place of repeated rows,

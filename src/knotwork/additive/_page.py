@@ -45,7 +45,7 @@ HELD_SHARE = 0.25
 """Share of the rows by which the fidelity of an additive part is measured."""
 
 
-def remember(
+def remembered(
     model: AdditiveModel,
     table: CodedTable,
     responses: FloatArray,

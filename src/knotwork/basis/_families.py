@@ -159,6 +159,8 @@ class ISpline(SplineBasis):
            [1. , 1. ]])
     """
 
+    is_monotone = True
+
     def _values(self, x: FloatArray, breaks: FloatArray) -> FloatArray:
         interval, local = local_bsplines(x, breaks, self.degree + 1)
         tails = np.cumsum(local[:, :0:-1], axis=1)[:, ::-1]  # sums of B_j over the non-zero j > l
@@ -192,6 +194,8 @@ class PiecewiseLinear(Basis):
     array([[0.5, 0. ],
            [1. , 0.5]])
     """
+
+    is_monotone = True
 
     def _values(self, x: FloatArray, breaks: FloatArray) -> FloatArray:
         least, most = np.zeros(self.size), np.ones(self.size)
@@ -233,8 +237,8 @@ class Family:
         (G, B, F) in [0, 1], breaks (G, F, K + 2) as ``[0, knots, 1]`` padded with ones, and n_knots (G, F) returns
         (G, B, F, size). Not used with a `kind`.
     to_graph : callable or None, default=None
-        The same functions as nodes of an ONNX model: ``to_graph(graph, x, breaks, n_knots, *, degree, size)`` with a
-        `knotwork.nn.Graph`, the name of x of shape (n, F, 1) in [0, 1], and arrays of breaks (F, K + 2) and n_knots
+        The same functions as nodes of a graph, for exports and predictions without torch:
+        ``to_graph(graph, x, breaks, n_knots, *, degree, size)`` with a `knotwork.nn.Graph`, the name of x of shape (n, F, 1) in [0, 1], and arrays of breaks (F, K + 2) and n_knots
         (F,) returns the name of a value of shape (n, F, size). Not used with a `kind`.
     """
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from knotwork._files import write_atomically
-from knotwork._writing import significant
+from knotwork._writing import counted, significant
 from knotwork.compare import _figures as figures
 from knotwork.compare._effects import ShownFeature, numbers_by_name
 from knotwork.compare._inputs import Source
@@ -178,11 +178,11 @@ def _residuals(ranking: Ranking, compared: Source, names: Sequence[str], deadlin
     limits = (-1.6 * largest, 1.6 * largest) if largest > 0 else (-1.0, 1.0)
     pictures: list[Picture] = []
     for place, each in enumerate(bands):
-        if time.perf_counter() > deadline:
+        if place and time.perf_counter() > deadline:  # the most important feature is always shown
             break
         pictures.append(figures.residual_picture(each, place, limits=limits))
-    n_shown, n_features = len(pictures), len(names)
-    short = f" Time was short: {n_shown} of {n_features} features are shown." if n_shown < n_features else ""
+    left_out = len(names) - len(pictures)
+    short = f" Time was short: {counted(left_out, 'feature')} of {len(names)} are left out." if left_out else ""
     return pictures, (
         f"Mean of the residuals of the saved model ({words}) in bands of each feature, with 95 % intervals. Means that "
         f"differ from 0 show what the model has not learned.{short}"

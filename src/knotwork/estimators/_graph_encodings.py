@@ -3,9 +3,9 @@
 import numpy as np
 import torch
 
+from knotwork._graph import Array, Graph, as_numpy, spline_widths
 from knotwork._kernels.dense import bends_formula, bump_widths
 from knotwork._kernels.encoding import NORM_EPSILON, StackPart
-from knotwork._graph import Array, Graph, as_numpy, spline_widths
 from knotwork.basis import FAMILIES, SMOOTH_LIMIT, Functions
 from knotwork.nn import LARGEST_SCALED, WAVE_KINDS, FeatureEmbedding, PairEmbedding, StackEncoding
 from knotwork.training import Network

@@ -11,7 +11,7 @@ import numpy as np
 
 from knotwork._checks import argument_error
 from knotwork._graph import DOUBLE, FLOAT, Graph, as_numpy
-from knotwork._light import Predictor, add_mean, add_temperature
+from knotwork._light import Predictor, add_calibration, add_mean
 from knotwork._preparation.columns import LARGEST_FLOAT
 from knotwork._trees import Forest, ForestPiece, predicts_itself
 from knotwork.basis import FAMILIES
@@ -33,7 +33,9 @@ def predictor_of(model: FittedModel) -> Predictor:
     graph, objective, pieces = Graph(), model.task.objective, model.trained.pieces
     inputs = _inputs(graph, model)
     outputs = [
-        _member_outputs(graph, piece, index, inputs, objective) for piece in pieces for index in range(len(piece.places))
+        _member_outputs(graph, piece, index, inputs, objective)
+        for piece in pieces
+        for index in range(len(piece.places))
     ]
     weights = [float(model.weights[place]) for piece in pieces for place in piece.places]
     if model.task.labels is not None:
@@ -208,7 +210,8 @@ def _add_classes(graph: Graph, outputs: list[str], weights: list[float], model: 
     ends = graph.ints(0), graph.ints(model.task.n_classes), graph.ints(1)
     shares = [graph("Softmax", graph("Slice", logits, *ends), axis=1) for logits in outputs]
     mean = add_mean(graph, shares, weights)
-    graph.outputs["probabilities"] = add_temperature(graph, mean, model.calibration.temperature)
+    calibration = model.calibration
+    graph.outputs["probabilities"] = add_calibration(graph, mean, calibration.temperature, calibration.offsets)
 
 
 def _run(graph: Graph, encoded: str | None, codes: str | None, *, network: Network, member: int) -> str:

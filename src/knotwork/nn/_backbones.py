@@ -58,10 +58,11 @@ class Backbone(ABC):
     ) -> nn.Module:
         """Return the network.
 
-        With a method ``to_graph(graph, rows, *, member, logits)`` it can be exported to ONNX: the method adds the nodes
-        of a member to a `knotwork.nn.Graph` and returns the name of the outputs, of shape (n, d_out). `rows` names
-        the inputs, of shape (n, d_in), and `logits` says whether the outputs are logits. A network with tokens takes
-        the encoded numbers and the codes instead of `rows`, as in `forward_stack`, each None if there are none.
+        With a method ``to_graph(graph, rows, *, member, logits)`` it can be exported, and predict without torch: the
+        method adds the nodes of a member to a `knotwork.nn.Graph` and returns the name of the outputs, of shape
+        (n, d_out). `rows` names the inputs, of shape (n, d_in), and `logits` says whether the outputs are logits. A
+        network with tokens takes the encoded numbers and the codes instead of `rows`, as in `forward_stack`, each None
+        if there are none.
 
         Parameters
         ----------
@@ -336,7 +337,9 @@ def make_backbone(
     """
     if not isinstance(backbone, str):
         if type(backbone) not in BACKBONES.values():
-            raise type_error("backbone", f"be one of {listed(BACKBONES)} or the configuration of one", backbone)
+            hint = "A torch module has no axis of members: the guide on extending shows a backbone of your own."
+            requirement = f"be one of {listed(BACKBONES)} or the configuration of one"
+            raise type_error("backbone", requirement, backbone, hint if isinstance(backbone, nn.Module) else "")
         return backbone
     kind = BACKBONES[check_choice(backbone, "backbone", BACKBONES)]
     if not issubclass(kind, Backbone):

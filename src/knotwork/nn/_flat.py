@@ -12,11 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from knotwork._checks import check_choice, check_int
+from knotwork._graph import EPSILON, Graph, as_numpy
 from knotwork._kernels.batch_norm import batch_norm, batch_norm_eval
 from knotwork._kernels.dropout import ACTIVATIONS, Noise, bias_act_dropout
 from knotwork._kernels.fixed_order import add_bias
 from knotwork._kernels.perceptron import Layers
-from knotwork._graph import EPSILON, Graph, as_numpy
 from knotwork.nn._linear import (
     Draw,
     Initial,
