@@ -5,6 +5,7 @@ from knotwork._trees._boosting import (
     SMALL,
     SYMMETRIC,
     TREE_NAMES,
+    USUAL,
     BoostedTrees,
     ForestPiece,
     TreeMember,

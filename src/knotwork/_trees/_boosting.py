@@ -115,13 +115,14 @@ class BoostedTrees:
         }
 
 
+USUAL = BoostedTrees()
 RANDOM = BoostedTrees("boosted trees, random thresholds", extra=True)
 SMALL = BoostedTrees("boosted trees, 15 leaves", leaves=15, least_rows=5, row_share=0.9, column_share=0.9, penalty=1.0)
 SYMMETRIC = BoostedTrees(
     "boosted trees, symmetric", learning_rate=0.1, leaves=64, column_share=1.0, penalty=3.0, symmetric=True
 )
-TREE_NAMES = tuple(kind.name for kind in (BoostedTrees(), RANDOM, SMALL, SYMMETRIC))
-"""Names of the kinds that the efforts train, and of one that is in model files of earlier versions."""
+TREE_NAMES = tuple(kind.name for kind in (USUAL, RANDOM, SMALL, SYMMETRIC))
+"""Names of the kinds that the efforts train."""
 
 
 @final
@@ -137,7 +138,7 @@ class TreeMember(Member):
         The trees.
     """
 
-    kind: BoostedTrees = SMALL
+    kind: BoostedTrees = USUAL
 
 
 @final
