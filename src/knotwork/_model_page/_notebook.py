@@ -8,6 +8,7 @@ from knotwork._model_page._columns import column_kind
 from knotwork._model_page._errors import ErrorRow, error_rows
 from knotwork._model_page._sentences import header, made_facts
 from knotwork._model_page._subject import Floats, PageRows, PageSubject
+from knotwork._pictures import BLUE
 from knotwork._writing import significant
 
 MOST_SHOWN = 8
@@ -15,9 +16,6 @@ MOST_SHOWN = 8
 
 EFFECT_ROWS = 60
 """Rows by which its effects are drawn, few: a notebook shows a model after every fit."""
-
-BLUE = "#3b5bdb"
-"""The colour of curves and of the model, on light and on dark ground."""
 
 WIDTH, HEIGHT = 150, 44
 """Size of a small curve."""
