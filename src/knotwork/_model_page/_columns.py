@@ -186,7 +186,7 @@ def _groups(values: Floats, kind: str) -> list[npt.NDArray[np.int64]]:
     """Return the rows of groups: categories, months of dates if there are enough of them, or equal numbers of rows."""
     order = np.argsort(values, kind="stable")
     n_groups = max(min(RESIDUAL_GROUPS, len(order) // FEWEST_NAMED), 1)
-    keys = values[order]
+    keys: npt.NDArray[Any] = values[order]
     if kind == "date":
         months = (keys * MICROSECONDS).astype(np.int64).view("datetime64[us]").astype("datetime64[M]")
         keys = months.astype(np.float64)

@@ -105,8 +105,10 @@ def _error_row(name: str, kept: PageRows, predictions: Floats, kind: str, *, is_
     each = ERRORS[kind]
     losses = each.losses(predictions, kept.target)
     mean, error = float(losses.mean()), float(losses.std(ddof=min(1, len(losses) - 1)) / np.sqrt(len(losses)))
-    values = [float(each.finish(max(value, 0.0))) for value in (mean, mean - 1.96 * error, mean + 1.96 * error)]
-    return ErrorRow(name, *values, is_model=is_model, predictions=predictions)
+    middle, low, high = (
+        float(each.finish(max(value, 0.0))) for value in (mean, mean - 1.96 * error, mean + 1.96 * error)
+    )
+    return ErrorRow(name, middle, low, high, is_model, predictions)
 
 
 def error_rows(kept: PageRows, kind: str, *, n_classes: int, is_quick: bool = False) -> list[ErrorRow]:

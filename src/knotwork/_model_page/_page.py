@@ -213,7 +213,7 @@ def _offsets(subject: PageSubject, kept: PageRows | None) -> list[float] | None:
     except ValueError:  # too few rows were held out
         return None
     middle = subject.predict(part)
-    return None if middle.shape[1] > 1 else short(np.median(ends - middle, axis=0))  # type: ignore[no-any-return]
+    return None if middle.shape[1] > 1 else short(np.median(ends - middle, axis=0))
 
 
 def _rows_json(subject: PageSubject, kept: PageRows, scored: PageRows | None, order: list[int]) -> dict[str, Any]:

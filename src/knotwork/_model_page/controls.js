@@ -3,6 +3,7 @@
 function baseRow() {
   return data.rows ? [...data.rows.values[view.row]] : typicalRow();
 }
+const MOST_MILLISECONDS = 50;
 let shownHash = "";
 function writeHash() {
   const parts = new URLSearchParams(), base = baseRow();
@@ -44,11 +45,23 @@ function update({ list = true, effect = true, row = true, trust = false } = {}) 
   document.querySelectorAll("#inputs .input-row").forEach((line, i) => line.classList.toggle("chosen", i === view.column));
   writeHash();
 }
-let waiting = false;
-function soon() {  // one drawing for each frame, however fast a slider moves
+/* One drawing for each frame, however fast a slider moves; what takes long waits until it stands still. */
+let waiting = false, later = 0;
+function soon() {
   if (waiting) return;
   waiting = true;
-  requestAnimationFrame(() => { waiting = false; update(); });
+  requestAnimationFrame(() => {
+    waiting = false;
+    clearTimeout(later);
+    if (view.cost <= MOST_MILLISECONDS) { update(); return; }
+    view.isQuick = true;
+    drawInputs();
+    $("prediction").textContent = inUnits(predictor.predict([view.values], data.shown[view.output])[0]);
+    drawList();
+    drawEffect();
+    view.isQuick = false;
+    later = setTimeout(update, 150);
+  });
 }
 function chooseColumn(index) {
   view.column = (index + columns.length) % columns.length;

@@ -1,6 +1,6 @@
 /* The panels: errors, columns, the effect of one column, one row, and what shows whether to trust the model. */
 
-const view = { column: 0, output: 0, row: 0, values: [], straight: false, hover: null };
+const view = { column: 0, output: 0, row: 0, values: [], straight: false, hover: null, cost: 0, isQuick: false };
 const effectOf = (column) => column.effect || null;
 const curve = (column, name) => effectOf(column)[name][view.output];
 
@@ -153,7 +153,7 @@ function drawStraight(svg, column, x, y) {
 /* What the row would be predicted as if this column had each value. */
 function ownCurve(column) {
   const { values } = effectOf(column), place = columns.indexOf(column);
-  if (!predictor || !predictor.isExact || column.kind === "category" || column.kind === "part" || values.length < 3) return null;
+  if (view.isQuick || !predictor || !predictor.isExact || column.kind === "category" || column.kind === "part" || values.length < 3) return null;
   const points = Array.from({ length: 61 }, (_, i) => values[0] + ((values.at(-1) - values[0]) * i) / 60);
   const rows = points.map((value) => view.values.map((each, i) => (i === place ? value : each)));
   const answers = predictor.predict(rows, data.shown[view.output]);
@@ -257,6 +257,11 @@ function explained() {
   }
   return { prediction, interval: intervalOf(prediction), baseline, parts, rest, sum: sum + rest, isChanged, isRough: !predictor.isExact && isChanged };
 }
+function timed(work) {
+  const began = performance.now(), result = work();
+  view.cost = performance.now() - began;
+  return result;
+}
 function intervalOf(prediction) {
   if (isClass || data.outputs.length > 1) return null;
   const exact = predictor.interval ? predictor.interval(view.values) : null;
@@ -305,7 +310,7 @@ function drawRow() {
     $("row-note").textContent = "This page cannot predict: the model is too large for it, and curves that stand for it need rows. Write it with report(path, X).";
     return;
   }
-  const { prediction, interval, baseline, parts, rest, sum, isChanged, isRough } = explained();
+  const { prediction, interval, baseline, parts, rest, sum, isChanged, isRough } = timed(explained);
   $("row").value = view.row + 1;
   $("row").max = hasRows ? data.rows.values.length : 1;
   $("row-count").textContent = hasRows ? `of ${counted(data.rows.values.length, "row")}` : "a typical row";
