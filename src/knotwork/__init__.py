@@ -11,7 +11,7 @@ from knotwork._checks import OPTIONAL_PARTS, check_part
 
 if TYPE_CHECKING:  # type checkers and editors see the names that are imported later
     from knotwork import additive, basis, compare, datasets, encoders, knots, nn, report, stats, study, training
-    from knotwork._explore import Explorer, explore
+    from knotwork._explore import Explorer, explore, explore_model
     from knotwork._recommend import Recommendation, recommend
     from knotwork._runtime import load
     from knotwork.additive import AdditiveClassifier, AdditiveRegressor
@@ -61,6 +61,7 @@ __all__ = [
     "datasets",
     "encoders",
     "explore",
+    "explore_model",
     "find_pairs",
     "knots",
     "load",
@@ -74,7 +75,7 @@ __all__ = [
 ]
 
 _NAMES = {
-    "_explore": ("Explorer", "explore"),
+    "_explore": ("Explorer", "explore", "explore_model"),
     "_recommend": ("Recommendation", "recommend"),
     "_runtime": ("load",),
     "additive": ("AdditiveClassifier", "AdditiveRegressor"),

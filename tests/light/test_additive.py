@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import knotwork
-from knotwork._graph import Program
 from tests.estimators.saved_cases import table, target
 from tests.light.cases import in_c, in_node
 
@@ -39,7 +38,7 @@ def test_all_formats_agree(tmp_path, name):
     model, rows, wanted = made(name)
     near = {"rtol": 1e-10, "atol": 1e-10}
     predictor = model._predictor()
-    given = Program(predictor.graph)(*model.columns_.read(rows))[predictor.output]
+    given = predictor.program(predictor.output)(*model.columns_.read(rows))[predictor.output]
     np.testing.assert_allclose(given, wanted, **near)
     for suffix in (".js", ".c"):
         model.export((tmp_path / "model").with_suffix(suffix))

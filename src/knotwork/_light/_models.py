@@ -45,7 +45,7 @@ class LightModel(ABC):
     @cached_property
     def _program(self) -> Program:
         names = [name for name in (self._light.output, "std") if name in self._light.graph.outputs]
-        return Program(self._light.graph.needed(names))
+        return self._light.program(*names)
 
     def _outputs(self, X: Any, program: Program) -> dict[str, Floats]:
         return program(*self.columns_.read(X))
@@ -85,7 +85,7 @@ class LightRegressor(LightModel):
 
     @cached_property
     def _interval_program(self) -> Program:
-        return Program(self._light.graph.needed(["centre", "spread"]))
+        return self._light.program("centre", "spread")
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Floats:
         """Return intervals; parameters as in `knotwork.TabularRegressor.predict_interval`, without streams."""

@@ -13,7 +13,7 @@ from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from knotwork._checks import argument_error, check_choice, check_int, listed, suggestion, type_error
+from knotwork._checks import argument_error, check_choice, check_int, listed, suggestion, type_error, warn_user
 from knotwork._equals import by_size, whole
 from knotwork._graph import Graph
 from knotwork._light import Predictor, check_suffix, export
@@ -21,6 +21,7 @@ from knotwork._model_page import PageSubject, ReportedEstimator
 from knotwork._preparation.columns import CodedTable, Columns
 from knotwork._preparation.targets import Labels, check_target, target_name
 from knotwork._tables import check_weights
+from knotwork.additive._edits import EditScores, with_edits
 from knotwork.additive._effects import AdditiveEffect, Contributions, effects_of, plot
 from knotwork.additive._fitting import ROWS_PER_PART, Design, Solution, fit_classes, fit_numbers
 from knotwork.additive._terms import (
@@ -48,7 +49,7 @@ MOST_USED, SPARE = 0.55, 4.0
 """A term that uses more than this share of its coefficients in the first fit gets more: this many for each used one."""
 
 MOST_COEFFICIENTS = 3000
-"""Maximum number of coefficients of all terms: tables with very many columns have simpler curves, at last straight lines."""
+"""Maximum number of coefficients of all terms: tables with many columns have simpler curves, at last straight lines."""
 
 ROWS_PER_COEFFICIENT = 3
 """Rows for each coefficient at least, if that leaves curves four functions."""
@@ -58,6 +59,9 @@ LINES_FROM = 10
 
 MOST_SCREENED = 40
 """Columns among which pairs are searched: those with the largest effects."""
+
+MANY_CLASSES = 50
+"""Classes from which on a fit takes so long that it is said before."""
 
 LEVELS = np.linspace(0.0, 1.0, 2001)
 """Levels of the quantiles of residuals that are kept for intervals."""
@@ -73,6 +77,7 @@ class AdditiveModel(ReportedEstimator):
     terms_: list[Term]
     solutions_: list[Solution]
     term_importances_: FloatArray
+    edit_scores_: EditScores | None = None
 
     def __init__(
         self,
@@ -250,6 +255,43 @@ class AdditiveModel(ReportedEstimator):
             columns = [self.terms_[place].name for place in order[:9]]
         return plot(self, self.effects(columns, interval=interval))
 
+    def with_edits(self, edits: Any, X: Any = None, y: Any = None) -> Self:
+        """Return a copy of the fitted model whose curves are those that a person has drawn.
+
+        The page of `knotwork.explore_model` writes such edits. The model predicts the edited curves exactly; all
+        others, the intercept, importances and widths of intervals remain. It is saved and exported as any other.
+
+        Parameters
+        ----------
+        edits : mapping, str or path
+            The edits, or a JSON file with them: see Notes.
+        X, y : table of shape (n, d) and array-like of shape (n,), optional
+            Further rows and their target, for ``edit_scores_`` of the returned model: scores before and after the edits.
+
+        Returns
+        -------
+        AdditiveRegressor or AdditiveClassifier
+            The edited model; this one remains as it is.
+
+        Notes
+        -----
+        The JSON has ``"format": "knotwork edits 1"`` and ``"curves"``, a list of objects with these keys only:
+        ``"column"``, its name or position; ``"points"``, pairs ``[value, effect]`` that straight lines join, or
+        ``"coefficients"`` of the column's B-splines, to whose knots ``"knots"`` may add some; ``"missing"``, the effect
+        of missing values; ``"class"``, if there are more than two. Effects are in the target's units, or log odds.
+
+        Examples
+        --------
+        >>> X = np.random.default_rng(0).uniform(size=(500, 1))
+        >>> model = AdditiveRegressor().fit(X, X[:, 0] ** 2)
+        >>> curve = {"column": 0, "points": [[0.0, -0.3], [0.5, 0.0], [1.0, 0.0]]}
+        >>> edited = model.with_edits({"format": "knotwork edits 1", "curves": [curve]})
+        >>> (edited.predict([[0.25], [0.7]]) - edited.intercept_).round(6)
+        array([-0.15,  0.  ])
+        """
+        check_is_fitted(self)
+        return with_edits(self, edits, X, y)
+
     def save(self, path: str | Path) -> None:
         """Write the fitted model to one file that `knotwork.load` reads, without pickle.
 
@@ -290,6 +332,19 @@ class AdditiveModel(ReportedEstimator):
         labels = self.labels_ if isinstance(self, AdditiveClassifier) else None
         names = [""] if labels is None else [str(label) for label in labels.values]
         return predictor_of_terms(self.terms_, self.solutions_, Predictor(Graph(), self.columns_, labels, tuple(names)))
+
+    def summary(self) -> str:
+        """Return a text of the terms, the most important first: how much they add, and how curved they are."""
+        check_is_fitted(self)
+        degrees = np.max([solution.degrees for solution in self.solutions_], axis=0)
+        width = max((len(term.label) for term in self.terms_), default=4)
+        lines = [f"{'term':{width}}  mean effect  degrees"]
+        for place in by_size(self.term_importances_).tolist():
+            term, importance = self.terms_[place], self.term_importances_[place]
+            lines.append(f"{term.label:{width}}  {importance:11.4g}  {degrees[place]:7.1f}")
+        return "\n".join(
+            [*lines, f"{'intercept':{width}}  {np.array2string(np.asarray(self.intercept_), precision=4)}"]
+        )
 
     def _output_names(self) -> list[str]:
         """Return the names of the fits: the target, or classes."""
@@ -688,6 +743,9 @@ class AdditiveClassifier(ClassifierMixin, AdditiveModel):
     def _read_target(self, y: Any) -> FloatArray:
         self.labels_, codes = Labels.from_values(y)
         n_classes = self.labels_.n_classes
+        if n_classes > MANY_CLASSES:
+            hint = "If they are numbers, AdditiveRegressor takes seconds."
+            warn_user(f"y has {n_classes} classes, each of which gets curves of its own: that may take long. {hint}")
         fitted = range(n_classes) if n_classes > 2 else [n_classes - 1]
         return np.stack([(codes == code).astype(np.float64) for code in fitted])
 

@@ -14,6 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 from knotwork._preparation.columns import Role
 from knotwork._preparation.members import PreparedTable
+from knotwork._writing import between
 from knotwork.compare._baselines import score_baselines
 from knotwork.compare._budget import SCHEDULED, ComparisonSchedule
 from knotwork.compare._inputs import CompareOptions, Source
@@ -219,9 +220,7 @@ class Rounds:
         if len(self.repetitions) > 1:
             folds = f"{len(self.repetitions)} x {folds}"
         epochs = np.concatenate([row.epochs for row in self.networks])
-        return (
-            f"The ranking rests on {rows}, {folds}, and networks trained for {epochs.min()} to {epochs.max()} epochs."
-        )
+        return f"The ranking rests on {rows}, {folds}, and networks trained for {between(epochs.tolist())} epochs."
 
     @property
     def banners(self) -> list[str]:

@@ -4,7 +4,7 @@ import math
 import shlex
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
@@ -213,8 +213,7 @@ def compare_table(
     report : callable, optional
         Called with every sentence on the progress of the comparison.
     progress : callable, optional
-        Returns a progress display of one training, a context manager such as
-        `knotwork.training._results.ProgressBar`.
+        Returns a progress display of one training, a context manager such as `ProgressBar.part`.
     started : float, optional
         Start of the time budget, on the clock of ``time.perf_counter``; by default now.
 
@@ -377,7 +376,8 @@ class ComparisonRun:
         preparation = prepare(settings_of(estimator), rows.read, rows.labels)  # the folds are used below
         config = replace(preparation.config, time_limit=seconds)
         preparation = replace(preparation, config=config, target_name=source.target_name)
-        fit = combine(preparation, train(preparation, began, Monitor(verbose=self.progress is not None)))
+        with nullcontext(None) if self.progress is None else self.progress() as bar:
+            fit = combine(preparation, train(preparation, began, Monitor(bar=bar)))
         model, taken = fitted(estimator, fit), time.perf_counter() - began
         if len(places) < source.n_rows:
             self._note(

@@ -22,7 +22,7 @@ from knotwork.training import (
     METRICS,
     History,
     Member,
-    Reporter,
+    ProgressBar,
     TrainingConfig,
     TrainingTable,
     count_parameters,
@@ -31,7 +31,7 @@ from knotwork.training import (
 )
 
 Floats = npt.NDArray[np.float64]
-Progress = Callable[[], AbstractContextManager[Reporter]]
+Progress = Callable[[], AbstractContextManager[ProgressBar]]
 """Returns the progress display of one training."""
 
 VALIDATION_SHARE = ValidationConfig().share

@@ -59,6 +59,7 @@ class TabularEstimator(ReportedEstimator):
 
     _task: ClassVar[str]
     _model: FittedModel
+    _drift: list[Any]
 
     @hinted
     def __init__(
@@ -203,6 +204,58 @@ class TabularEstimator(ReportedEstimator):
             groups=groups,
         )
         return self
+
+    def update(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        callbacks: Sequence[Reporter] | None = None,
+        verbose: bool = False,
+    ) -> Self:
+        """Learn from new rows, with the choices of the fit: networks train on from where they are, and trees grow on.
+
+        Where numbers have left the range of the fit, networks are trained anew on knots and scaling of the new rows.
+        Members that are worse on new rows than before are not kept. `drift_` has what differs; if something drifted, a
+        warning says so, with the score before and after. Columns and classes stay those of the fit.
+
+        Parameters
+        ----------
+        X : table of shape (n, d)
+            New rows, at least 30, in memory: training that is to know the former rows as well needs them again.
+        y : array-like of shape (n,)
+            Their target.
+        sample_weight : array-like of shape (n,), optional
+            Their weights.
+        callbacks, verbose
+            As in `fit`.
+
+        Returns
+        -------
+        self
+            The estimator.
+        """
+        from knotwork.estimators._updates import update_model  # noqa: PLC0415 - it imports this module's neighbours
+
+        monitor = Monitor(callbacks, verbose)
+        updated = update_model(settings_of(self), self._fitted, X, y, sample_weight, monitor=monitor)
+        self._model, self._drift = updated.model, updated.drift
+        return self
+
+    @property
+    def drift_(self) -> Any:
+        """A data frame of how each column, and the target, differed in the rows of the last `update`.
+
+        ``distance`` of the distributions (0 to 1), ``shift`` of the mean in standard deviations, the shares of rows
+        ``outside`` of the former range or of a new category and of ``missing`` values beyond those before, and
+        ``drifted``, whether that is more than chance.
+        """
+        if not hasattr(self, "_drift"):
+            raise AttributeError("drift_ is not available: update was not called.")
+        import pandas as pd  # noqa: PLC0415 - only frames need it
+
+        return pd.DataFrame(self._drift).set_index("column")
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_model")

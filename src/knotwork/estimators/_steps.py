@@ -6,10 +6,12 @@ Estimators, streams and `knotwork.compare` call the same functions.
 import logging
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from numbers import Number
 from time import perf_counter, time
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ from knotwork._checks import argument_error, check_bool, type_error, warn_user
 from knotwork._model_page import FitRecord, PageRows, kept_places
 from knotwork._preparation.columns import CodedTable, Columns, ReadTable
 from knotwork._preparation.members import PreparedTable
+from knotwork._preparation.misleading import misleading_split, unsorted_time
 from knotwork._preparation.targets import target_name
 from knotwork._preparation.validation import Holdout, group_codes
 from knotwork._tables import is_stream
@@ -50,7 +53,6 @@ from knotwork.training import (
     connected,
     is_cluster,
     log_epoch,
-    shown_stage,
     train_spread,
 )
 
@@ -136,10 +138,13 @@ class Monitor:
         Functions that are called after every epoch, and may stop training.
     verbose : bool
         Whether a line of the terminal shows it.
+    bar : ProgressBar or None
+        The line; by default a fit makes its own one.
     """
 
     callbacks: Sequence[Reporter] | None = None
     verbose: bool = False
+    bar: ProgressBar | None = None
 
     def __post_init__(self) -> None:
         check_bool(self.verbose, "verbose")
@@ -161,15 +166,23 @@ class Monitor:
         """The callbacks as one."""
         return Reporters(self.callbacks or ())
 
+    def stage(self, text: str) -> None:
+        """Show what is done now, if a line of the terminal does."""
+        if self.bar is not None:
+            self.bar.stage(text)
+
     @contextmanager
-    def reporter(self, *first: Reporter) -> Iterator[Reporter | None]:
-        """Provide one function of callbacks, the log and the terminal; None without receivers."""
+    def reporter(self, *first: Reporter, begin: float = 0.0, end: float = 1.0) -> Iterator[Reporter | None]:
+        """Provide one function of callbacks, the log and the terminal; None without receivers.
+
+        The training is the work of the fit from the share `begin` to the share `end`.
+        """
         with ExitStack() as stack:
             shown = [each for each in first if each is not self.reporters or self.callbacks]
             if LOGGER.isEnabledFor(logging.DEBUG):
                 shown.append(log_epoch)
-            if self.verbose:
-                shown.append(stack.enter_context(ProgressBar()))
+            if self.bar is not None:
+                shown.append(stack.enter_context(self.bar.part(begin, end)))
             yield Reporters(shown) if shown else None
 
 
@@ -227,17 +240,19 @@ def fit_model(
         if is_cluster(settings.device):
             stack.enter_context(connected())
         began = perf_counter()
-        with shown_stage("reading the table, placing knots") if monitor.verbose else nullcontext():
-            if is_stream(X):
-                from knotwork.estimators._streams import prepare_stream, scratch_folder  # noqa: PLC0415 - only here
+        if monitor.verbose:
+            monitor = replace(monitor, bar=stack.enter_context(ProgressBar()))
+        monitor.stage("reading the table, placing knots")
+        if is_stream(X):
+            from knotwork.estimators._streams import prepare_stream, scratch_folder  # noqa: PLC0415 - only here
 
-                rows["folder"] = stack.enter_context(scratch_folder(scratch))
-                preparation = prepare_stream(settings, X, y, sample_weight, before=before, **rows)
-            elif scratch is None:
-                preparation = prepare(settings, X, y, sample_weight, before=before, **rows)
-            else:
-                hint = "Leave it out: nothing is written."
-                raise argument_error("scratch", "be None if X is a table in memory", scratch, hint)
+            rows["folder"] = stack.enter_context(scratch_folder(scratch))
+            preparation = prepare_stream(settings, X, y, sample_weight, before=before, **rows)
+        elif scratch is None:
+            preparation = prepare(settings, X, y, sample_weight, before=before, **rows)
+        else:
+            hint = "Leave it out: nothing is written."
+            raise argument_error("scratch", "be None if X is a table in memory", scratch, hint)
         trained = train(preparation, began, monitor)
         was_ctrl_c = trained.stopped and not monitor.reporters.stopped
         if was_ctrl_c:
@@ -288,6 +303,7 @@ def prepare(
     columns.warn()
     warn_of_few(task, len(table.numbers))
     holdout = replace(holdout, groups=group_codes(groups, len(table.numbers)))
+    _warn_of_division(settings, columns, data, holdout)
     plan = settings.plan(columns, data, n_folds=holdout.n_folds)
     check_smoothness(plan)
     random, state = drawn_from(settings, before)
@@ -297,6 +313,17 @@ def prepare(
     prepared = replace(prepared, missing=settings.columns.missing)
     about = {"seeds": seeds, "state": state, "before": before, "target_name": target_name(y)}
     return with_members(settings, task, columns, prepared, plan, **about)
+
+
+def _warn_of_division(settings: FitSettings, columns: Columns, data: TrainingTable, holdout: Holdout) -> None:
+    """Warn of rows that should not be divided as they are; nothing is divided otherwise."""
+    rows, sentence = settings.validation.rows, ""
+    if isinstance(rows, str):
+        sentence = unsorted_time(columns, data)
+    elif holdout.groups is None and not holdout.n_given and isinstance(rows, Number | NoneType):
+        sentence = misleading_split(columns, data)
+    if sentence:
+        warn_user(sentence)
 
 
 def check_given(settings: FitSettings, X_val: Any, y_val: Any, groups: Any) -> None:
@@ -450,8 +477,12 @@ def train(preparation: Preparation, began: float, monitor: Monitor | None = None
         "ensemble": plan.search == ENSEMBLE,
         "in_order": plan.in_order,
     }
-    with monitor.reporter(monitor.reporters) as report:
-        return _train_members(preparation, preparation.members, report, began=began, share=share, **about)
+    if any(isinstance(member, TreeMember) for member in preparation.members):
+        monitor.stage("boosted trees")
+    with monitor.reporter(monitor.reporters, end=share) as report:
+        trained = _train_members(preparation, preparation.members, report, began=began, share=share, **about)
+    monitor.stage("weights of the members")
+    return trained
 
 
 def _train_members(
@@ -602,7 +633,8 @@ def _refit(
     if not (may_refit or time_is_up) or warm is None:
         return model
     members = refit_members(preparation.prepared, warm.members, warm.recipes, trained=model.trained)
-    with monitor.reporter() as report:
+    monitor.stage("training again on all rows")
+    with monitor.reporter(begin=share_of_validation(n_folds)) as report:
         trained = _train_members(preparation, members, report, began=began)
     if trained.interrupted:
         message = "refit was stopped before its end: the networks that were validated predict instead."
