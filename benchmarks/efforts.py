@@ -135,9 +135,8 @@ REFERENCES = ("LightGBM's defaults", "CatBoost")
 GROWN = ("trees", "trees, random thresholds", "trees, 15 leaves")
 """The trees beside which networks were chosen."""
 BALANCED = (
-    "trees, 15 leaves",
+    *GROWN,
     OURS,
-    "trees, random thresholds",
     "realmlp 96-96 PBLD@16 128",
     "realmlp 160-160 BS-Q@15+L4x 96",
     "realmlp 128-128 PLE-Q@100+L4x 96",
@@ -146,8 +145,9 @@ BALANCED = (
 
 TREE_SETS = {
     "three kinds of LightGBM": GROWN,
-    "15 leaves, symmetric, random thresholds (`balanced`)": BALANCED[:3],
-    "all four": (*GROWN, OURS),
+    "all of these, and symmetric (`balanced`)": BALANCED[:4],
+    "without 31 leaves": (OURS, *GROWN[1:]),
+    "without random thresholds": ("trees", "trees, 15 leaves", OURS),
     "15 leaves and random thresholds, rate 0.1": (
         "trees, 15 leaves, rate 0.1",
         "trees, random thresholds, 15 leaves, rate 0.1",
@@ -475,7 +475,7 @@ def compare_trees(out: Path, names: Sequence[str]) -> None:
     pools = [Pool(out, name) for name in names]
     with_networks = [pool for pool in pools if set(BALANCED) <= set(pool.predictions)]
     lines = []
-    for some, networks in ((pools, ()), (with_networks, BALANCED[3:])):
+    for some, networks in ((pools, ()), (with_networks, BALANCED[4:])):
         beside = ", beside the networks of `balanced`" if networks else ""
         lines += [f"{len(some)} tables{beside}; loss and error relative to the first line:", ""]
         lines += ["| trees | loss | error | median error | better on |", "|---|---|---|---|---|"]

@@ -27,10 +27,7 @@ TINY = {"encoding": "Std", "training": kw.TrainingConfig(max_epochs=1), "random_
 def test_a_model_at_a_path_that_is_not_utf_8(tmp_path):
     path = tmp_path / os.fsdecode(b"b\xe4d.knotwork")
     kw.TabularRegressor(**TINY).fit(X, X["a"]).save(path)
-    with pytest.raises(PersistenceError, match="a name that is not UTF-8, which safetensors cannot open. Rename it"):
-        kw.load(path)
-    path.rename(tmp_path / "good.knotwork")
-    assert kw.load(tmp_path / "good.knotwork", device="cpu").predict(X).shape == (80,)
+    assert kw.load(path, device="cpu").predict(X).shape == (80,)
 
 
 def test_pages_have_names_that_are_not_utf_8(tmp_path):

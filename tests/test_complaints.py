@@ -104,7 +104,8 @@ def test_the_size_of_a_file_is_that_of_its_numbers(name, tmp_path):
     sizes = []
     for copies in (1, 4):
         rows = pd.concat([X] * copies, ignore_index=True)
-        table = rows.assign(a=rows["a"] + 1e-3 * RANDOM.normal(size=len(rows)))
+        noise = 1e-3 * RANDOM.normal(size=len(rows))
+        table = rows.assign(a=rows["a"] + noise, b=rows["b"] - noise)
         MODELS[name]().fit(table, np.tile(Y, copies)).save(tmp_path / "model.knotwork")
         sizes.append((tmp_path / "model.knotwork").stat().st_size)
     assert max(sizes) < 5_000_000

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from knotwork._trees import RANDOM, SMALL, SYMMETRIC
+from knotwork._trees import RANDOM, SMALL, SYMMETRIC, USUAL
 from knotwork.estimators._plans import DEVICE_EFFORTS, ON_CPU, TREES
 
 SCORES = Path(__file__).parents[1] / "benchmarks" / "efforts" / "scores.csv"
@@ -43,7 +43,7 @@ def test_b_splines_are_among_the_networks_of_the_default():
 
 def test_trees_are_those_that_were_measured(losses):
     tables = set(losses["trees"])
-    assert TREES.kinds["balanced"] == TREES.kinds["best"] == (SMALL, SYMMETRIC, RANDOM)
+    assert TREES.kinds["balanced"] == TREES.kinds["best"] == (SMALL, SYMMETRIC, USUAL, RANDOM)
     assert all(set(losses[f"trees, {kind}"]) == tables for kind in ("15 leaves", "symmetric", "random thresholds"))
     assert TREES.kinds["fast"] == (replace(SMALL, learning_rate=0.1), SYMMETRIC)
     assert set(losses["trees, 15 leaves, rate 0.1"]) == tables

@@ -109,7 +109,7 @@ def test_arguments_of_other_libraries_are_explained(call, words):
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"objective": lambda p, y: torch.as_tensor(np.square(p.numpy() - y.numpy()))}, "Gradients do not pass through"),
+        ({"objective": lambda p, y: torch.as_tensor(np.square(p.numpy() - y.numpy()))}, "use functions of torch, not of NumPy"),
         ({"device": "meta"}, "be one that computes"),
     ],
 )

@@ -339,7 +339,7 @@ def explore(
     task: Task = None,
     columns: Annotated[
         list[str] | None,
-        typer.Option(help="A numerical column to show; may be repeated. By default the 40 most important."),
+        typer.Option(help="A column to show; may be repeated. By default the 40 that explain most."),
     ] = None,
     drop: Drop = None,
     seed: Annotated[int, typer.Option(help="Random seed of the rows.")] = 0,
@@ -365,6 +365,7 @@ def explore(
         )
     page = made.save(out)
     _say(f"Page: {page.resolve()}\nOpen it in a browser: {page.resolve().as_uri()}")
+    _say(f"{made.finding}.")
 
 
 @app.command(epilog="Example: knotwork predict comparison/model.knotwork new_flats.csv --out rents.csv")
@@ -394,7 +395,7 @@ def predict(
     with _warnings_explained():
         for name, path in (("model", model), ("table", table)):
             check_file(path, name)
-        from knotwork.compare import predict_table
+        from knotwork._predictions import predict_table
         from knotwork.datasets import TextFormat
 
         n_rows = predict_table(

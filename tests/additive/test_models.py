@@ -371,3 +371,24 @@ def test_very_many_columns_have_lines():
     model = kw.AdditiveRegressor().fit(X, X[:, 3])
     assert {term.basis.size for term in model.terms_} == {2}
     assert model.score(X, X[:, 3]) > 0.5
+
+
+def test_a_summary_has_the_most_important_term_first():
+    model = kw.AdditiveRegressor().fit(X, Y)
+    header, first, *others, last = model.summary().splitlines()
+    assert header.split() == ["term", "mean", "effect", "degrees"]
+    assert first.split()[0] == model.term_names_[int(np.argmax(model.term_importances_))]
+    assert len(others) == len(model.terms_) - 1
+    assert float(last.split()[1]) == pytest.approx(model.intercept_, rel=1e-3)
+
+
+def test_contributions_as_a_frame():
+    model = kw.AdditiveRegressor().fit(X, Y)
+    frame = model.contributions(X[:7]).to_frame()
+    assert list(frame.columns) == model.term_names_
+    np.testing.assert_allclose(frame.sum(axis=1) + model.intercept_, model.predict(X[:7]))
+    classes = kw.AdditiveClassifier().fit(X, X["city"])
+    parts = classes.contributions(X[:7])
+    frame = parts.to_frame()
+    np.testing.assert_allclose(frame.loc[(3, 2)], parts.values[3, :, 2])
+    assert frame.shape == (21, len(classes.terms_))

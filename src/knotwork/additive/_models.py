@@ -12,11 +12,14 @@ from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from knotwork._checks import argument_error, check_choice, check_int, listed, suggestion, type_error
+from knotwork._checks import argument_error, check_choice, check_int, listed, suggestion, type_error, warn_user
 from knotwork._equals import by_size, whole
+from knotwork._graph import Graph
+from knotwork._light import Predictor, check_suffix, export
 from knotwork._preparation.columns import CodedTable, Columns
 from knotwork._preparation.targets import Labels, check_target
 from knotwork._tables import check_weights
+from knotwork.additive._edits import EditScores, with_edits
 from knotwork.additive._effects import AdditiveEffect, Contributions, effects_of, plot
 from knotwork.additive._fitting import ROWS_PER_PART, Design, Solution, fit_classes, fit_numbers
 from knotwork.additive._terms import (
@@ -55,6 +58,9 @@ LINES_FROM = 10
 MOST_SCREENED = 40
 """Columns among which pairs are searched: those with the largest effects."""
 
+MANY_CLASSES = 50
+"""Classes from which on a fit takes so long that it is said before."""
+
 LEVELS = np.linspace(0.0, 1.0, 2001)
 """Levels of the quantiles of residuals that are kept for intervals."""
 
@@ -69,6 +75,7 @@ class AdditiveModel(BaseEstimator, ABC):
     terms_: list[Term]
     solutions_: list[Solution]
     term_importances_: FloatArray
+    edit_scores_: EditScores | None = None
 
     def __init__(
         self,
@@ -241,6 +248,45 @@ class AdditiveModel(BaseEstimator, ABC):
             columns = [self.terms_[place].name for place in order[:9]]
         return plot(self, self.effects(columns, interval=interval))
 
+    def with_edits(self, edits: Any, X: Any = None, y: Any = None) -> Self:
+        """Return a copy of the fitted model whose curves are those that a person has drawn.
+
+        The page of `knotwork.explore_model` writes such edits. The model predicts the edited curves exactly; all
+        others, the intercept, importances and widths of intervals remain. It is saved and exported as any other.
+
+        Parameters
+        ----------
+        edits : mapping, str or path
+            The edits, or a JSON file with them: see Notes.
+        X, y : table of shape (n, d) and array-like of shape (n,), optional
+            Rows that the model was not fitted to, and their target. With them ``edit_scores_`` of the returned model
+            has the scores before and after the edits.
+
+        Returns
+        -------
+        AdditiveRegressor or AdditiveClassifier
+            The edited model; this one remains as it is.
+
+        Notes
+        -----
+        The JSON has ``"format": "knotwork edits 1"`` and ``"curves"``, a list of objects with these keys and no others:
+        ``"column"``, its name, or its position in an array; ``"points"``, pairs ``[value, effect]`` that straight lines
+        join, or ``"coefficients"`` of the column's B-splines, to whose knots ``"knots"`` may add some; ``"missing"``,
+        the effect of missing values; and with more than two classes, where curves have no points, ``"class"``. Effects
+        are in the target's units, or log odds.
+
+        Examples
+        --------
+        >>> X = np.random.default_rng(0).uniform(size=(500, 1))
+        >>> model = AdditiveRegressor().fit(X, X[:, 0] ** 2)
+        >>> curve = {"column": 0, "points": [[0.0, -0.3], [0.5, 0.0], [1.0, 0.0]]}
+        >>> edited = model.with_edits({"format": "knotwork edits 1", "curves": [curve]})
+        >>> (edited.predict([[0.25], [0.7]]) - edited.intercept_).round(6)
+        array([-0.15,  0.  ])
+        """
+        check_is_fitted(self)
+        return with_edits(self, edits, X, y)
+
     def save(self, path: str | Path) -> None:
         """Write the fitted model to one file that `knotwork.load` reads, without pickle.
 
@@ -253,6 +299,40 @@ class AdditiveModel(BaseEstimator, ABC):
 
         check_is_fitted(self)
         save(self, path)
+
+    def export(self, path: str | Path) -> None:
+        """Write the model as code or in another format; the suffix of the file says which.
+
+        Predictions are those of `predict` to a relative 1e-5, missing values and unseen categories included. Formats
+        are those of `knotwork.TabularRegressor.export`; ``.sql`` as well.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file; an existing one is replaced.
+        """
+        check_is_fitted(self)
+        export(self._predictor, path, check_suffix(path))
+
+    def _predictor(self) -> Predictor:
+        """Return the fitted model as a graph."""
+        from knotwork.additive._graph import predictor_of_terms  # noqa: PLC0415 - only exports need it
+
+        check_is_fitted(self)
+        labels = self.labels_ if isinstance(self, AdditiveClassifier) else None
+        names = [""] if labels is None else [str(label) for label in labels.values]
+        return predictor_of_terms(self.terms_, self.solutions_, Predictor(Graph(), self.columns_, labels, tuple(names)))
+
+    def summary(self) -> str:
+        """Return a text of the terms, the most important first: how much they add, and how curved they are."""
+        check_is_fitted(self)
+        degrees = np.max([solution.degrees for solution in self.solutions_], axis=0)
+        width = max((len(term.label) for term in self.terms_), default=4)
+        lines = [f"{'term':{width}}  mean effect  degrees"]
+        for place in by_size(self.term_importances_).tolist():
+            term, importance = self.terms_[place], self.term_importances_[place]
+            lines.append(f"{term.label:{width}}  {importance:11.4g}  {degrees[place]:7.1f}")
+        return "\n".join([*lines, f"{'intercept':{width}}  {np.array2string(np.asarray(self.intercept_), precision=4)}"])
 
     def _output_names(self) -> list[str]:
         """Return the names of the fits: the target, or classes."""
@@ -649,6 +729,9 @@ class AdditiveClassifier(ClassifierMixin, AdditiveModel):
     def _read_target(self, y: Any) -> FloatArray:
         self.labels_, codes = Labels.from_values(y)
         n_classes = self.labels_.n_classes
+        if n_classes > MANY_CLASSES:
+            hint = "If they are numbers, AdditiveRegressor takes seconds."
+            warn_user(f"y has {n_classes} classes, each of which gets curves of its own: that may take long. {hint}")
         fitted = range(n_classes) if n_classes > 2 else [n_classes - 1]
         return np.stack([(codes == code).astype(np.float64) for code in fitted])
 

@@ -10,13 +10,12 @@ import numpy.typing as npt
 from scipy.special import softmax
 
 from knotwork._checks import argument_error, listed
+from knotwork._light import SMALLEST_PROBABILITY, Residuals
 from knotwork._preparation.columns import CodedTable, Columns
 from knotwork._preparation.members import add_indicators
 from knotwork._preparation.targets import Labels, check_target, class_weights, row_weights
 from knotwork.estimators._combination import (
-    SMALLEST_PROBABILITY,
     HeldOut,
-    Residuals,
     ValidationRows,
     reliability,
     shuffled_losses,

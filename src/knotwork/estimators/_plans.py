@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from knotwork._checks import argument_error
 from knotwork._preparation.members import PreparedTable, Split
-from knotwork._trees import RANDOM, SMALL, SYMMETRIC, BoostedTrees, TreeMember
+from knotwork._trees import RANDOM, SMALL, SYMMETRIC, USUAL, BoostedTrees, TreeMember
 from knotwork.basis import FittedColumn
 from knotwork.encoders import Encoding, FeatureChoice
 from knotwork.nn import Backbone, InteractionConfig, MLPConfig, RealMLPConfig, ResNetConfig, TabMConfig
@@ -234,7 +234,7 @@ class TreesRule:
     symmetric_value_seconds: float = 4e-9
 
 
-ALL_TREES = (SMALL, SYMMETRIC, RANDOM)
+ALL_TREES = (SMALL, SYMMETRIC, USUAL, RANDOM)
 TREES = TreesRule(
     {
         "fast": (replace(SMALL, learning_rate=0.1), SYMMETRIC),

@@ -9,7 +9,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from numbers import Number
 from time import perf_counter
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ import numpy.typing as npt
 from knotwork._checks import argument_error, check_bool, type_error, warn_user
 from knotwork._preparation.columns import CodedTable, Columns, ReadTable
 from knotwork._preparation.members import PreparedTable
+from knotwork._preparation.misleading import misleading_split, unsorted_time
 from knotwork._preparation.targets import target_name
 from knotwork._preparation.validation import Holdout, group_codes
 from knotwork._tables import is_stream
@@ -297,6 +300,7 @@ def prepare(
     columns.warn()
     warn_of_few(task, len(table.numbers))
     holdout = replace(holdout, groups=group_codes(groups, len(table.numbers)))
+    _warn_of_division(settings, columns, data, holdout)
     plan = settings.plan(columns, data, n_folds=holdout.n_folds)
     check_smoothness(plan)
     random, state = drawn_from(settings, before)
@@ -306,6 +310,17 @@ def prepare(
     prepared = replace(prepared, missing=settings.columns.missing)
     about = {"seeds": seeds, "state": state, "before": before, "target_name": target_name(y)}
     return with_members(settings, task, columns, prepared, plan, **about)
+
+
+def _warn_of_division(settings: FitSettings, columns: Columns, data: TrainingTable, holdout: Holdout) -> None:
+    """Warn of rows that should not be divided as they are; nothing is divided otherwise."""
+    rows, sentence = settings.validation.rows, ""
+    if isinstance(rows, str):
+        sentence = unsorted_time(columns, data)
+    elif holdout.groups is None and not holdout.n_given and isinstance(rows, Number | NoneType):
+        sentence = misleading_split(columns, data)
+    if sentence:
+        warn_user(sentence)
 
 
 def check_given(settings: FitSettings, X_val: Any, y_val: Any, groups: Any) -> None:
