@@ -374,7 +374,7 @@ def _choice(
     )
     best = first_largest(-losses)
     gain, error = (float(each / max(losses[place], least)) for each in (losses[place] - losses[best], deviations[best]))
-    if gain >= 0.0005:  # what is not written as 0.0 %
+    if gain >= 0.0005:  # what is not written as less than 0.1 %
         reason += f" {candidates[best]} has {percent(gain)} less, within its standard error of {percent(error)}."
     return FeatureChoice(name, str(candidates[place]), table, reason)
 
