@@ -120,7 +120,7 @@ def test_so_is_one_that_scikit_learn_reads(monkeypatch, slow_server):
 
 @pytest.mark.parametrize(
     ("content", "packed", "words"),
-    [(b"x" * 5000, False, "longer than 4,000 bytes"), (b"x" * 90_000, True, "would have more than 50,000 bytes")],
+    [(b"x" * 5000, False, "longer than 4000 bytes"), (b"x" * 90_000, True, "would have more than 50,000 bytes")],
 )
 def test_answers_for_scikit_learn_have_a_limit_of_size(monkeypatch, content, packed, words):
     monkeypatch.setattr(_loading, "LIMITS", _loading.DownloadLimits(archive=4000, member=50_000))

@@ -13,6 +13,7 @@ import pandas as pd
 
 from knotwork._checks import argument_error, check_bool, check_file, listed, warn_user
 from knotwork._files import write_atomically
+from knotwork._writing import counted
 from knotwork.datasets import (
     TextFormat,
     check_columns,
@@ -260,7 +261,7 @@ def _score(estimator: Any, table: pd.DataFrame, target: "pd.Series[Any]", *, n_r
     if not has_target.any():
         return f"The column {target.name!r} is ignored: it has no values that the model knows."
     shown = [f"{name} {score:.4g}" for name, score in scores.items() if np.isfinite(score)]
-    return f"Compared with the column {target.name!r} in {has_target.sum():,} of {n_rows:,} rows: {', '.join(shown)}."
+    return f"Compared with the column {target.name!r} in {counted(has_target.sum())} of {counted(n_rows)} rows: {', '.join(shown)}."
 
 
 def _number_scores(predictions: Floats, target: Floats) -> dict[str, float]:

@@ -94,7 +94,7 @@ def test_a_messy_table_ends_in_a_model_that_predicts_new_rows(tmp_path, short, r
     for line in result.ranking.lines:
         assert line.scored.predictions.shape == ((240,) if target == "rent" else (240, 2))
         assert np.isfinite(line.scored.predictions).all()
-    assert "rests on all 240 rows, 2 folds, and networks trained for 3 to 3 epochs" in result.evidence
+    assert "rests on all 240 rows, 2 folds, and networks trained for 3 epochs" in result.evidence
     assert result.banners == ("10 of 10 networks reached the cap of 3 epochs: they might still improve, and the "
                               "ranking change: give a larger --time-budget.",)  # fmt: skip
     assert all(line in "\n".join(result.summary) for line in (result.evidence, *result.banners))

@@ -331,7 +331,7 @@ class _Outcome:
             )
         if labels.n_classes > 256:
             raise ColumnError(
-                f"The target has {labels.n_classes:,} classes, and the page has room for 256. "
+                f"The target has {counted(labels.n_classes)} classes, and the page has room for 256. "
                 "If it holds amounts, pass task='regression'."
             )
         outputs = (codes[:, None] == np.arange(labels.n_classes)[-1 if labels.n_classes == 2 else 0 :]).astype(float)

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, log_softmax, softmax
 
-from knotwork._loops import compiled
 from knotwork._graph import Floats, Forest
+from knotwork._loops import compiled
 from knotwork._trees._grown import Grown, TreeColumns
 
 Rows = npt.NDArray[np.int64]

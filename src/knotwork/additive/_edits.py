@@ -21,6 +21,7 @@ from sklearn.metrics import log_loss, r2_score
 
 from knotwork._checks import argument_error, listed, suggestion
 from knotwork._preparation.columns import CodedTable
+from knotwork._writing import counted
 from knotwork.additive._fitting import Solution
 from knotwork.additive._terms import Curve, Space, Term, centres_of
 from knotwork.basis import BSpline, FloatArray
@@ -60,7 +61,7 @@ class EditScores:
     n_rows: int
 
     def __str__(self) -> str:
-        return f"{self.metric} {self.before:.4f} before, {self.after:.4f} after the edits, on {self.n_rows:,} rows"
+        return f"{self.metric} {self.before:.4f} before, {self.after:.4f} after the edits, on {counted(self.n_rows)} rows"
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from knotwork._checks import argument_error, type_error
 from knotwork._equals import at_most, by_size, first_largest
 from knotwork._tables import as_frame, check_weights, frame_names, read_numbers
+from knotwork._writing import percent
 from knotwork.basis import FittedColumn, FloatArray, compiled_table, encode_dense
 from knotwork.encoders._methods import Encoding
 from knotwork.knots import Column, Target
@@ -367,14 +368,14 @@ def _choice(
     table = {str(each): float(loss / max(without, least)) for each, loss in zip(candidates, losses, strict=True)}
     gain, error = 1.0 - losses[place] / max(losses[0], least), deviations[0] / max(losses[0], least)
     reason = (
-        f"{100 * gain:.1f} % less error than {candidates[0]} (standard error {100 * error:.1f} %)."
+        f"{percent(gain)} less error than {candidates[0]} (standard error {percent(error)})."
         if place
         else f"No other candidate is better than {candidates[0]} by more than the standard error."
     )
     best = first_largest(-losses)
     gain, error = (float(each / max(losses[place], least)) for each in (losses[place] - losses[best], deviations[best]))
-    if gain >= 0.0005:  # what is not written as 0.0 %
-        reason += f" {candidates[best]} has {100 * gain:.1f} % less, within its standard error of {100 * error:.1f} %."
+    if gain >= 0.0005:  # what is not written as less than 0.1 %
+        reason += f" {candidates[best]} has {percent(gain)} less, within its standard error of {percent(error)}."
     return FeatureChoice(name, str(candidates[place]), table, reason)
 
 

@@ -35,6 +35,7 @@ from knotwork._preparation.learning import SAVED_COLUMNS, TableColumn
 from knotwork._preparation.members import N_FLAGS
 from knotwork._preparation.targets import Labels
 from knotwork._trees import TREE_NAMES, Forest
+from knotwork._writing import counted
 from knotwork.encoders import METHOD_TABLE, Embedding, Encoding, FeatureChoice
 from knotwork.errors import ArgumentError, PersistenceError
 from knotwork.estimators._base import TabularEstimator
@@ -195,8 +196,8 @@ def save(estimator: TabularEstimator, path: str | Path) -> None:
             raise PersistenceError(f"The estimator cannot be saved: {error} Fit again with fewer layers.") from error
     if len(arrays) > FILE_LIMITS.n_tensors or len(pieces) > MOST_PIECES:
         raise PersistenceError(
-            f"The estimator cannot be saved: it has {len(arrays):,} tensors in {len(pieces):,} stacks, and a file at "
-            f"most {FILE_LIMITS.n_tensors:,} in {MOST_PIECES:,}. Fit again with fewer members or layers."
+            f"The estimator cannot be saved: it has {counted(len(arrays))} tensors in {counted(len(pieces))} stacks, and a file at "
+            f"most {counted(FILE_LIMITS.n_tensors)} in {counted(MOST_PIECES)}. Fit again with fewer members or layers."
         )
     write_model_file(path, content, arrays)
 
