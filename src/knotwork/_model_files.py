@@ -29,7 +29,7 @@ from knotwork.errors import PersistenceError
 
 Array = npt.NDArray[Any]
 
-SCHEMA = 9
+SCHEMA = 10
 """Version of the content of model files, the only one that can be read."""
 
 SCALARS = (bool, int, float, str)

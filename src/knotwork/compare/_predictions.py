@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from sklearn.base import is_classifier
 
 from knotwork._checks import argument_error, check_bool, check_file, listed, warn_user
 from knotwork._files import write_atomically
@@ -190,7 +191,7 @@ def _warn_extra(frame: pd.DataFrame, names: Sequence[str] | None, target: str | 
 
 def _predictions(estimator: Any, features: pd.DataFrame, coverage: float | None) -> pd.DataFrame:
     """Return predictions, and probabilities of classes or intervals."""
-    if estimator._task == "classification":
+    if is_classifier(estimator):
         if coverage is not None:
             raise argument_error("coverage", "be omitted for classes", coverage, "Their probabilities are written.")
         shares = estimator.predict_proba(features)
@@ -224,7 +225,8 @@ def _score(
 
     has_target = np.array(target.notna())
     values = target_labels(target[has_target], had_missing=not has_target.all())
-    if estimator._task == "classification":
+    task = "classification" if is_classifier(estimator) else "regression"
+    if task == "classification":
         codes = {label: code for code, label in enumerate(estimator.classes_.tolist())}
         places = np.array([codes.get(value, -1) for value in values.tolist()], dtype=np.int64)
         has_target[has_target] = places >= 0
@@ -235,7 +237,7 @@ def _score(
         values, outputs = values.astype(np.float64), table[["prediction"]].to_numpy()
     if not has_target.any():
         return f"The column {target.name!r} is ignored: it has no values that the model knows."
-    scores = evaluate(estimator._task, torch.from_numpy(outputs[has_target])[None], torch.from_numpy(values)[None])
+    scores = evaluate(task, torch.from_numpy(outputs[has_target])[None], torch.from_numpy(values)[None])
     shown = [f"{METRICS[name].label} {float(score):.4g}" for name, score in scores.items() if torch.isfinite(score)]
     return f"Compared with the column {target.name!r} in {has_target.sum():,} of {n_rows:,} rows: {', '.join(shown)}."
 
