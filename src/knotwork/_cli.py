@@ -278,8 +278,8 @@ def _fitting_columns(shown: "ReportTable", width: int) -> list[int]:
         max(len(cell) for cell in (name, *(row[place].shown for row in shown.rows)))
         for place, name in enumerate(shown.columns)
     ]
-    score, difference, interval, p, seconds = 1, 2, 3, 4, n_columns - 3
-    others = [*range(5, n_columns - 3), n_columns - 2, n_columns - 1]
+    score, difference, interval, p, seconds = 1, 2, 3, 4, n_columns - 2
+    others = [*range(5, n_columns - 2), n_columns - 1]
     by_importance = [0, score, seconds, interval, difference, p, *others]
     kept: list[int] = []
     for place in by_importance:

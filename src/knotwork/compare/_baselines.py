@@ -12,12 +12,11 @@ import numpy.typing as npt
 from scipy.special import log_softmax
 
 from knotwork._preparation.members import PreparedTable
-from knotwork._trees import USUAL, TreeMember, boost
+from knotwork._trees import USUAL, TreeMember, boost, can_boost
 from knotwork.compare._inputs import Source
 from knotwork.compare._models import BOOSTED, fit_additive, from_folds, row_estimator
-from knotwork.compare._scoring import Scored, score_outputs, to_outputs
+from knotwork.compare._scoring import Scored, score_outputs, codes_of_tested, to_outputs
 from knotwork.errors import MissingPackageError
-from knotwork.training import TrainingConfig
 
 Floats = npt.NDArray[np.float64]
 
@@ -77,7 +76,7 @@ def _score_additive(baseline: Baseline, prepared: PreparedTable, source: Source,
         if place:
             expected = n_folds * (time.perf_counter() - began) / place
         if began + expected > deadline or expected > n_folds * ADDITIVE_COST.most:
-            raise TimeoutError(f"it needs about {expected:.0f} s")
+            raise TimeoutError(f"it needs about {expected:.2g} s")
         rows = np.sort(np.concatenate([split.train, split.valid]))
         estimator = fit_additive(baseline.kind, source.take(rows))
         outputs.append(_outputs(estimator, source, split.test))
@@ -108,15 +107,17 @@ def _outputs(estimator: Any, source: Source, rows: npt.NDArray[np.int64]) -> Flo
 def _score_boosting(baseline: Baseline, prepared: PreparedTable, source: Source, deadline: float) -> Scored:
     """Train boosted trees on every fold, side by side, stopped by the same rows as networks."""
     began, table, splits = time.perf_counter(), prepared.table, prepared.splits
+    if not can_boost(table.goal, table.n_classes):
+        raise ValueError("it cannot predict so many classes")
     members = [TreeMember(split.train, split.valid, (), seed=split.seed, kind=BOOSTED.backbone) for split in splits]
     n_categorical = len(source.read.columns.cardinalities)
-    trained = boost(table, members, n_categorical=n_categorical, seconds=max(deadline - began, 0.1))
+    trained = boost(table, members, n_categorical=n_categorical, seconds=max(deadline - time.perf_counter(), 1e-3))
     histories, cap = trained.histories, USUAL.rounds
     estimator = row_estimator(baseline.kind, source, n_folds=len(splits))
     late = sum(history.epochs < cap and history.epochs - history.best_epoch < USUAL.patience for history in histories)
     return score_outputs(
         prepared,
-        trained.outputs(table.numbers, table.codes, [split.test for split in splits]),
+        trained.outputs(table.numbers, codes_of_tested(prepared), [split.test for split in splits]),
         candidate=baseline.name,
         kind=baseline.kind,
         epochs=np.array([history.epochs for history in histories]),

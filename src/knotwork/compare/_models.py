@@ -14,6 +14,7 @@ from knotwork._preparation.members import PreparedTable
 from knotwork._trees import USUAL
 from knotwork.additive import AdditiveClassifier, AdditiveRegressor
 from knotwork.compare._inputs import IN_TIME, Source
+from knotwork.compare._scoring import codes_of_tested
 from knotwork.errors import ColumnWarning
 from knotwork.estimators import (
     FittedModel,
@@ -101,11 +102,12 @@ def from_folds(
     splits = tuple(replace(split, valid=split.test, test=split.test[:0]) for split in prepared.splits)
     held = [replace(member, valid=split.valid) for member, split in zip(members, splits, strict=True)]
     plan = FitPlan([recipe], "all", n_folds=len(splits))
+    table = replace(prepared.table, codes=codes_of_tested(prepared))
     preparation = Preparation(
         settings=settings,
         task=settings.task.learn(labels)[0],
         columns=source.read.columns,
-        prepared=replace(prepared, splits=splits),
+        prepared=replace(prepared, table=table, splits=splits),
         plan=plan,
         members=held,
         config=settings.config,

@@ -38,7 +38,7 @@ def ranking_table(ranking: Ranking, task: str) -> ReportTable:
     others = [metric for metric in METRICS.values() if metric.task == task and metric.name != ranking.metric]
     labels = [metric.label for metric in others]
     columns = ["model", f"{name} (mean ± sd)", "above the best", "95 % interval", "p", *labels]
-    columns += ["training rows", "seconds", "parameters", "epochs"]
+    columns += ["training rows", "seconds", "parameters"]
     caption = (
         f"All models, ordered by mean {name} over folds, lower is better; the recommended row, which is saved, is bold. "
         "Encodings are in single networks. Intervals and p hold for all rows together; training rows are those of one "
@@ -63,7 +63,6 @@ def _row(line: RankedRow, ranking: Ranking, others: Sequence[str], digits: int) 
         Cell(value=line.scored.n_trained, digits=0),
         Cell(value=line.seconds, digits=1),
         Cell() if line.scored.n_parameters is None else Cell(value=line.scored.n_parameters, digits=0),
-        Cell() if line.kind != "encoding" else Cell(value=float(line.scored.epochs.mean()), digits=0),
     ]
 
 

@@ -20,6 +20,7 @@ from knotwork.encoders import Encoding
 from knotwork.estimators import FittedModel, Preparation, ValidationConfig, ValidationRows
 from knotwork.nn import Backbone
 from knotwork.training import (
+    FLAGS,
     METRICS,
     History,
     Member,
@@ -56,6 +57,21 @@ def fold_table(source: Source, *, folds: int, seed: int) -> PreparedTable:
         random_seed = int(random.randint(LARGEST_SEED))
         splits.append(Split(fold, random_seed, *source.divide(rows, share=VALIDATION_SHARE, random=random), test))
     return PreparedTable.from_table(table, splits)
+
+
+def codes_of_tested(prepared: PreparedTable) -> npt.NDArray[np.int64]:
+    """Return the codes of a table where the tested rows of each fold have only codes that its other rows have.
+
+    Other categories are new, with the code 0; a number is never missing where the column is complete in the other rows.
+    """
+    codes = prepared.table.codes.copy()
+    n_categorical = codes.shape[1] - len(prepared.indicated)
+    for split in prepared.splits:
+        known = np.concatenate([split.train, split.valid])
+        for column, every in enumerate(prepared.table.codes.T):
+            tested, unknown = every[split.test], 0 if column < n_categorical else FLAGS[1]
+            codes[split.test, column] = np.where(np.isin(tested, every[known]), tested, unknown)
+    return codes
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -141,7 +157,7 @@ def cross_validate(
             limited = replace(config, time_limit=limit)
             trained = train(table, members, backbone, limited, device=device, report=report)
         taken = time.perf_counter() - started
-        outputs = trained.outputs(table.numbers, table.codes, tests * len(group))
+        outputs = trained.outputs(table.numbers, codes_of_tested(prepared), tests * len(group))
         for place, candidate in enumerate(group):
             places = slice(place * len(splits), (place + 1) * len(splits))
             histories = tuple(trained.histories[places])
