@@ -46,7 +46,10 @@ def group_codes(groups: Any, n_rows: int) -> npt.NDArray[np.int64] | None:
     if groups is None:
         return None
     series = nw.from_native(groups, pass_through=True, series_only=True)
-    values = np.asarray(series.to_list() if isinstance(series, nw.Series) else groups)
+    labels = series.to_list() if isinstance(series, nw.Series) else groups
+    values = np.asarray(labels)
+    if values.dtype.kind in "US" and not isinstance(labels, np.ndarray):
+        values = np.array(labels, dtype=object)  # numpy would write a missing label beside text as the text "nan"
     if values.shape != (n_rows,):
         raise argument_error("groups", f"have one label for each of {n_rows} rows of X", values.shape)
     codes, distinct = factorize(values.astype(object) if values.dtype.kind not in "biuf" else values)

@@ -176,7 +176,7 @@ class Comparison:
 
 def _duration(seconds: float, budget: float | None) -> str:
     """Return a duration and the time budget in words, the same in the terminal and on the page."""
-    return f"{seconds:.0f} s" if budget is None else f"{seconds:.0f} s of {budget:.0f} s"
+    return f"{seconds:.0f} s" if budget is None else f"{seconds:.0f} s of {budget:g} s"
 
 
 def _command(model: Path) -> str:
@@ -281,6 +281,9 @@ class ComparisonRun:
                 f"{source.name} has no numerical feature, so there is no encoding to compare. Fit "
                 "knotwork.TabularRegressor or TabularClassifier, which learn vectors for categories."
             )
+        n_groups = None if source.groups is None else len(np.unique(source.groups))
+        if n_groups is not None and (self.options.folds or 0) > n_groups:
+            raise argument_error("folds", f"be at most {n_groups}, the number of groups", self.options.folds)
         self._note(*source.describe(columns))
         warnings = [
             column.warning if column.role == Role.IGNORED else f"{column.warning} (--drop ignores a column.)"
