@@ -1,5 +1,6 @@
 """The command line."""
 
+import io
 import math
 import os
 import sys
@@ -102,6 +103,9 @@ def main(
     """Spline and piecewise-linear encodings of numerical columns for tabular deep learning."""
     # Idle torch threads that spin would slow down the compiled loops. Torch reads this setting when it is loaded.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    for stream in (sys.stdout, sys.stderr):  # in a locale without UTF-8, other letters are escapes
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _say(text: str, *, err: bool = False) -> None:

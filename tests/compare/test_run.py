@@ -1,7 +1,10 @@
 """Comparisons from file to recommendation, as calls and as commands."""
 
 import html
+import os
 import re
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -369,6 +372,44 @@ def test_errors_are_explained(tmp_path, arguments, message):
     assert result.exit_code == 1
     assert message in result.output
     assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize("name", [os.fsdecode(b"b\xe4d"), "x" * 260])
+def test_folders_that_cannot_be_used_are_refused_before_the_work(tmp_path, monkeypatch, name):
+    monkeypatch.setattr(run.ComparisonRun, "_validate", lambda *given: pytest.fail("work was done"))
+    result = command("compare", write_flats(tmp_path), "--target", "rent", "--out", tmp_path / name)
+    assert result.exit_code == 1
+    assert ("File name too long" if name[0] == "x" else "out must have a name in UTF-8") in result.output
+
+
+def test_a_full_disk_is_noticed_before_the_work_and_named(tmp_path, monkeypatch):
+    def full(*given):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("pathlib.Path.write_bytes", full)
+    result = command("compare", write_flats(tmp_path), "--target", "rent", "--out", tmp_path / "out")
+    assert result.exit_code == 1
+    assert "No space left on device" in result.output
+    assert "model.knotwork" in result.output
+
+
+def test_a_table_whose_name_is_not_utf_8(tmp_path, figureless):
+    path = write_flats(tmp_path, name="plain.csv").rename(tmp_path / os.fsdecode(b"b\xe4d.csv"))
+    result = command("compare", path, "--target", "rent", "--methods", "Std", "--folds", 2, "--time-budget", 0,
+                     "--effort", "single", "--out", tmp_path / "out")  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert r"b\udce4d.csv: 240 rows" in result.output
+
+
+@pytest.mark.slow  # a process of its own
+def test_letters_that_the_terminal_cannot_show_are_escaped(tmp_path):
+    code = "import sys; sys.stdout.reconfigure(encoding='ascii'); from knotwork._cli import app; app()"
+    arguments = ["--target", "rent", "--methods", "Std", "--folds", 2, "--time-budget", 5, "--effort", "single"]
+    done = subprocess.run(
+        [sys.executable, "-c", code, "compare", write_flats(tmp_path), *map(str, arguments), "--out", tmp_path / "oä"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert r"o\xe4" in done.stdout
 
 
 def test_missing_files(tmp_path):

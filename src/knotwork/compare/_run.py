@@ -1,6 +1,7 @@
 """A comparison from a file to a recommendation, a saved model and a page."""
 
 import math
+import os
 import shlex
 import time
 from collections.abc import Callable
@@ -179,6 +180,16 @@ def _duration(seconds: float, budget: float | None) -> str:
     return f"{seconds:.0f} s" if budget is None else f"{seconds:.0f} s of {budget:g} s"
 
 
+def _check_out(out: Path) -> None:
+    """Raise an error for a folder that could not be written, or whose model could not be loaded, before any work."""
+    try:
+        os.fsencode(out).decode()
+    except UnicodeDecodeError:
+        hint = "A model in such a folder cannot be loaded: choose another name."
+        raise argument_error("out", "have a name in UTF-8", str(out), hint) from None
+    check_writable(out / MODEL)
+
+
 def _command(model: Path) -> str:
     """Return the line that predicts new rows, as a shell takes it."""
     return f"knotwork predict {shlex.quote(str(model))} new_rows.csv"
@@ -273,7 +284,7 @@ class ComparisonRun:
     def compare(self) -> Comparison:
         """Measure, train, rank, save the recommended model, and write the files."""
         source = self.source
-        check_writable(self.out / MODEL)
+        _check_out(self.out)
         inspected = source.draw(ROWS_INSPECTED, seed=self.options.seed)
         columns = source.read.columns.with_copies(inspected.read.table, inspected.target)
         if not columns.numerical_names:
