@@ -134,9 +134,13 @@ def test_forward_folds_train_on_what_was_before():
 )
 def test_errors(tmp_path, options, message):
     storms(tmp_path, n_storms=options.pop("n", 30))
+
+    def run():
+        chosen = CompareOptions(**{**OPTIONS, **options})
+        compare_table(tmp_path / "storms.csv", "y", out=tmp_path / "out", options=chosen)
+
     with pytest.raises(ValueError, match=message):
-        options = CompareOptions(**{**OPTIONS, **options})
-        compare_table(tmp_path / "storms.csv", "y", out=tmp_path / "out", options=options)
+        run()
 
 
 def test_a_missing_group_is_refused(tmp_path):

@@ -81,7 +81,8 @@ def compare(folder, frame, monkeypatch, options=OPTIONS):
 
 
 @pytest.mark.parametrize(
-    ("make", "kind", "curvature"), [(straight, "linear", "linear"), (curved, "additive", None), (classes, "linear", "linear")]
+    ("make", "kind", "curvature"),
+    [(straight, "linear", "linear"), (curved, "additive", None), (classes, "linear", "linear")],
 )
 def test_additive_models_that_win_are_saved(tmp_path, monkeypatch, make, kind, curvature):
     result, loaded = compare(tmp_path, make(), monkeypatch)
@@ -161,5 +162,7 @@ def test_importances_of_additive_models_are_those_of_the_columns(tmp_path):
     model = ExplainedAdditive.from_rows(run.fit_additive("linear", source), source)
     assert np.argsort(-model.importances).tolist() == [0, 1, 2]
     shuffled = source.features.assign(a=source.features["a"].to_numpy()[np.random.RandomState(0).permutation(200)])
-    errors = [np.sqrt(np.mean((model.estimator.predict(each) - source.target) ** 2)) for each in (source.features, shuffled)]
+    errors = [
+        np.sqrt(np.mean((model.estimator.predict(each) - source.target) ** 2)) for each in (source.features, shuffled)
+    ]
     assert model.importances[0] == pytest.approx(errors[1] - errors[0])

@@ -154,7 +154,8 @@ def test_banners_stand_beside_the_verdict(plain):
 @NEEDS_CHROMIUM
 @pytest.mark.parametrize(("width", "height"), [(1400, 1000), (390, 844)])
 def test_verdict_and_ranking_are_on_the_first_screen(plain, width, height):
-    tops = "['h1', '.lead', '#figure-ranking', 'nav'].map(each => document.querySelector(each).getBoundingClientRect().top)"
+    names = "['h1', '.lead', '#figure-ranking', 'nav']"
+    tops = f"{names}.map(each => document.querySelector(each).getBoundingClientRect().top)"
     with Browser(plain, width=width) as opened:
         title, verdict, ranking, contents = opened.evaluate(tops)
     assert 0 <= title < verdict < ranking < 0.6 * height

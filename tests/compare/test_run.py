@@ -21,7 +21,6 @@ from knotwork.compare import _run as run
 from knotwork.compare import _scoring as scoring
 from knotwork.compare._budget import Speed
 from knotwork.compare._inputs import read_source
-from knotwork.compare._verdict import significant
 from knotwork.errors import ColumnWarning
 from knotwork.estimators import _steps as steps
 from knotwork.estimators._base import fitted, settings_of

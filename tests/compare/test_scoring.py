@@ -9,7 +9,7 @@ import pytest
 from knotwork import TabularClassifier, TabularRegressor, TrainingConfig
 from knotwork.compare._budget import measure_speed
 from knotwork.compare._inputs import CompareOptions, read_source
-from knotwork.compare._scoring import cross_validate, fold_table, groups_of, codes_of_tested
+from knotwork.compare._scoring import codes_of_tested, cross_validate, fold_table, groups_of
 from knotwork.encoders import Encoding
 from tests.compare.cases import write_flats
 

@@ -58,13 +58,17 @@ def test_each_kind_is_recommended_where_it_wins(kind):
     text = " ".join(ranking.sentences)
     for each, word in KINDS.items():
         best = min(line.mean for line in ranking.lines if line.kind == each)
-        assert f"{word} (PLE) {significant(best)}" in text if each == "encoding" else f"{word} {significant(best)}" in text
+        assert (
+            f"{word} (PLE) {significant(best)}" in text if each == "encoding" else f"{word} {significant(best)}" in text
+        )
     assert f"{100 * (1 - ranking.chosen.mean / 2):.0f} % lower in RMSE" in text
 
 
 def test_the_saved_model_may_not_be_behind_another():
     """A short budget: the ensemble is far behind a single network, and so is not recommended."""
-    ranking = rank(scored("PLE", 20.1 * FOLDS), other("ensemble", 25.3 * FOLDS), other("linear", 22.4 * FOLDS), naive=99)
+    ranking = rank(
+        scored("PLE", 20.1 * FOLDS), other("ensemble", 25.3 * FOLDS), other("linear", 22.4 * FOLDS), naive=99
+    )
     assert ranking.chosen.kind == "encoding"
     assert "10.3 % below the best other row, the linear model (22.94)" in ranking.verdict
     assert "simplicity" not in " ".join([ranking.verdict, *ranking.sentences])
@@ -75,14 +79,19 @@ def test_of_rows_within_one_percent_the_simplest_is_recommended(simple):
     ranking = rank(scored("PLE", FOLDS), other("ensemble", 0.99 * FOLDS + NOISE), other(simple, FOLDS))
     assert ranking.best.kind == "ensemble"
     assert ranking.chosen.kind == simple
-    assert ranking.verdict.endswith(
-        "within 1 % of the best, the ensemble (fast, 10 models) (1.016), and simpler"
-    )
+    assert ranking.verdict.endswith("within 1 % of the best, the ensemble (fast, 10 models) (1.016), and simpler")
 
 
 def test_ties_go_to_the_simplest():
     ranking = rank(*(other(kind, FOLDS) for kind in NAMES), scored("PLE", FOLDS), scored("Std", FOLDS, n_parameters=50))
-    assert [line.kind for line in ranking.lines] == ["linear", "additive", "boosting", "encoding", "encoding", "ensemble"]
+    assert [line.kind for line in ranking.lines] == [
+        "linear",
+        "additive",
+        "boosting",
+        "encoding",
+        "encoding",
+        "ensemble",
+    ]
     assert ranking.chosen is ranking.best
     assert ranking.verdict == "take the linear model: RMSE 1.024, as good as the additive model (splines), and simpler"
     assert ranking.encoding.candidate.method == "Std"

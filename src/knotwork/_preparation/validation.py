@@ -246,9 +246,7 @@ def _group_folds(
     return list(GroupKFold(n_folds, shuffle=True, random_state=seed).split(target, groups=groups))
 
 
-def last_rows(
-    n_rows: int, share: float, groups: npt.NDArray[np.int64] | None = None
-) -> tuple[Rows, Rows]:
+def last_rows(n_rows: int, share: float, groups: npt.NDArray[np.int64] | None = None) -> tuple[Rows, Rows]:
     """Return rows that train and rows that validate: the last ones, without those of the same groups before them."""
     n_held = min(max(round(share * n_rows), 1), n_rows - 1)
     if not n_held:

@@ -12,11 +12,13 @@ import numpy.typing as npt
 from scipy.special import log_softmax
 
 from knotwork._preparation.members import PreparedTable
-from knotwork._trees import USUAL, TreeMember, boost, can_boost
+from knotwork._trees import TreeMember, boost, can_boost
 from knotwork.compare._inputs import Source
 from knotwork.compare._models import BOOSTED, fit_additive, from_folds, row_estimator
-from knotwork.compare._scoring import Scored, score_outputs, codes_of_tested, to_outputs
+from knotwork.compare._scoring import Scored, codes_of_tested, score_outputs, to_outputs
 from knotwork.errors import MissingPackageError
+from knotwork.estimators import Recipe
+from knotwork.training import TrainingConfig
 
 Floats = npt.NDArray[np.float64]
 
@@ -109,12 +111,12 @@ def _score_boosting(baseline: Baseline, prepared: PreparedTable, source: Source,
     began, table, splits = time.perf_counter(), prepared.table, prepared.splits
     if not can_boost(table.goal, table.n_classes):
         raise ValueError("it cannot predict so many classes")
-    members = [TreeMember(split.train, split.valid, (), seed=split.seed, kind=BOOSTED.backbone) for split in splits]
+    members = [TreeMember(split.train, split.valid, (), seed=split.seed, kind=BOOSTED) for split in splits]
     n_categorical = len(source.read.columns.cardinalities)
     trained = boost(table, members, n_categorical=n_categorical, seconds=max(deadline - time.perf_counter(), 1e-3))
-    histories, cap = trained.histories, USUAL.rounds
+    histories, cap = trained.histories, BOOSTED.rounds
     estimator = row_estimator(baseline.kind, source, n_folds=len(splits))
-    late = sum(history.epochs < cap and history.epochs - history.best_epoch < USUAL.patience for history in histories)
+    late = sum(history.epochs < cap and history.epochs - history.best_epoch < BOOSTED.patience for history in histories)
     return score_outputs(
         prepared,
         trained.outputs(table.numbers, codes_of_tested(prepared), [split.test for split in splits]),
@@ -124,7 +126,7 @@ def _score_boosting(baseline: Baseline, prepared: PreparedTable, source: Source,
         best_epochs=np.array([history.best_epoch for history in histories]),
         train_seconds=(time.perf_counter() - began) / len(splits),
         n_stopped=(0, late if trained.interrupted else 0),
-        make=partial(from_folds, estimator, BOOSTED, source, prepared, members, trained),
+        make=partial(from_folds, estimator, Recipe((), BOOSTED, TrainingConfig()), source, prepared, members, trained),
     )
 
 

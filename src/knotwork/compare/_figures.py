@@ -133,7 +133,10 @@ def _draw_ranking(ranking: Ranking, width: float) -> Figure:
     unit = 100 / ranking.best.mean if ranking.best.mean > 0 else 1.0
     left, right = _ranking_limits(lines, unit)
     for place, line in enumerate(lines):
-        colour, marker = method_colour(str(line.candidate), LIGHT), "o" if line.kind in ("encoding", "ensemble") else "s"
+        colour, marker = (
+            method_colour(str(line.candidate), LIGHT),
+            "o" if line.kind in ("encoding", "ensemble") else "s",
+        )
         filled = colour if line is ranking.chosen else LIGHT.background
         low, middle, high = unit * line.low, unit * line.difference, unit * line.high
         axes.plot([max(low, left), min(high, right)], [place, place], color=colour, linewidth=1.6)

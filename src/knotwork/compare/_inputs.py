@@ -253,7 +253,7 @@ class Source:
         )
 
     def folds(self, n_folds: int, *, seed: int) -> Parts:
-        """Return the rows of each fold that train, and those that test: at random, by group, or in the order of time."""
+        """Return the rows of each fold that train, and that test: at random, by group, or in the order of time."""
         groups = self.groups
         if self.n_in_time:
             about: dict[str, Any] = {"n_folds": n_folds, "share": TESTED_SHARE, "groups": groups}
@@ -328,7 +328,7 @@ def read_source(
     if in_time:
         notes.append(f"Folds follow the order of the rows: the last {100 * TESTED_SHARE:.0f} % are tested on.")
     features = frame.drop(columns=list(left_out)).reset_index(drop=True)
-    about = {"groups": codes, "n_in_time": len(features) if in_time else 0}
+    about: dict[str, Any] = {"groups": codes, "n_in_time": len(features) if in_time else 0}
     read = Columns.learn(features)
     return Source(file.name, features, read, labels, values, target, inferred, classes, reason, tuple(notes), **about)
 

@@ -17,8 +17,8 @@ from knotwork.compare._inputs import IN_TIME, Source
 from knotwork.compare._scoring import codes_of_tested
 from knotwork.errors import ColumnWarning
 from knotwork.estimators import (
-    FittedModel,
     FitPlan,
+    FittedModel,
     Preparation,
     Recipe,
     TabularClassifier,
@@ -31,14 +31,14 @@ from knotwork.estimators import (
     settings_of,
     shuffled_losses,
 )
-from knotwork.training import Member, Trained, TrainingConfig
+from knotwork.training import Member, Trained
 
 Floats = npt.NDArray[np.float64]
 
 ADDITIVE_KINDS = ("linear", "additive")
 """Kinds of rows whose models are fitted in one step, without a network."""
 
-BOOSTED = Recipe((), USUAL, TrainingConfig())
+BOOSTED = USUAL
 """What the row of boosting trains."""
 
 ROWS_SHUFFLED = 1000
@@ -48,8 +48,9 @@ ROWS_SHUFFLED = 1000
 def row_estimator(kind: str, source: Source, *, n_folds: int, **settings: Any) -> Any:
     """Return the unfitted estimator of networks or boosted trees; fitted again, it has the same kind of folds."""
     maker = TabularRegressor if source.task == "regression" else TabularClassifier
-    trees = {"members": "trees", "effort": "fast"} if kind == "boosting" else {}
-    return maker(**trees, validation=IN_TIME if source.n_in_time else n_folds, **settings)
+    if kind == "boosting":
+        settings |= {"members": "trees", "effort": "fast"}
+    return maker(validation=IN_TIME if source.n_in_time else n_folds, **settings)
 
 
 def ensemble_estimator(effort: str, source: Source, **settings: Any) -> Any:
@@ -79,8 +80,7 @@ def fit_additive(kind: str, source: Source) -> Any:
     maker = AdditiveRegressor if source.task == "regression" else AdditiveClassifier
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ColumnWarning)  # columns are reported once for a comparison
-        estimator = maker(curvature="linear" if kind == "linear" else None).fit(source.read, source.named_labels)
-    return estimator
+        return maker(curvature="linear" if kind == "linear" else None).fit(source.read, source.named_labels)
 
 
 def from_folds(

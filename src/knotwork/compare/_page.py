@@ -40,7 +40,8 @@ def ranking_table(ranking: Ranking, task: str) -> ReportTable:
     columns = ["model", f"{name} (mean ± sd)", "above the best", "95 % interval", "p", *labels]
     columns += ["training rows", "seconds", "parameters"]
     caption = (
-        f"All models, ordered by mean {name} over folds, lower is better; the recommended row, which is saved, is bold. "
+        f"All models, ordered by mean {name} over folds, lower is better; the recommended row, which is saved, is "
+        "bold. "
         "Encodings are in single networks. Intervals and p hold for all rows together; training rows are those of one "
         f"fold, seconds the training of one model. {name} without any feature: {significant(ranking.naive)}."
     )

@@ -137,9 +137,7 @@ class Rounds:
     def _score_baselines(self, prepared: PreparedTable) -> tuple[list[Scored], list[str]]:
         """Return the scores of baselines on the folds of a table, and sentences on these."""
         now = time.perf_counter()
-        return score_baselines(
-            prepared, self.compared, deadline=now + SCHEDULED.baseline_share * (self.deadline - now)
-        )
+        return score_baselines(prepared, self.compared, deadline=now + SCHEDULED.baseline_share * (self.deadline - now))
 
     def _make(self, encoding: Encoding, *folds: Any) -> Any:
         """Return the estimator that consists of the networks of all folds with an encoding."""
@@ -238,13 +236,9 @@ class Rounds:
         """
         scored, places = [], self.compared.features.index.to_numpy()
         for prepared in self.repetitions:
-            outputs = [
-                to_outputs(predictions[np.searchsorted(rows, places[split.test])]) for split in prepared.splits
-            ]
+            outputs = [to_outputs(predictions[np.searchsorted(rows, places[split.test])]) for split in prepared.splits]
             none = np.zeros(len(outputs), dtype=np.int64)
-            scored.append(
-                score_outputs(prepared, outputs, kind="ensemble", epochs=none, best_epochs=none, **about)
-            )
+            scored.append(score_outputs(prepared, outputs, kind="ensemble", epochs=none, best_epochs=none, **about))
         return reduce(join_repetitions, scored)
 
     @property

@@ -406,9 +406,7 @@ class ComparisonRun:
                 n_rows = max(_affordable_rows(source, encoding.scored, rounds, seconds), compared.n_rows)
         # A draw contains a smaller one with the same random seed, except for a row or so of each class.
         drawn = source.draw(n_rows, seed=self.options.seed).features.index
-        rows = most_related(
-            source.take(np.union1d(drawn, compared.features.index)), rounds.schedule.final_share
-        )
+        rows = most_related(source.take(np.union1d(drawn, compared.features.index)), rounds.schedule.final_share)
         began = time.perf_counter()
         # An effort plans for an idle machine: on a busy one, it plans for less time than it has.
         limit = None if seconds is None else rounds.availability * seconds
@@ -442,7 +440,9 @@ class ComparisonRun:
     def _finish(self, rounds: Rounds) -> None:
         """Save the recommended model; Ctrl-C in its training leaves the models of the folds."""
         early = (
-            "Ctrl-C ended the comparison early: the ranking is of what was trained until then. " if self.interrupted else ""
+            "Ctrl-C ended the comparison early: the ranking is of what was trained until then. "
+            if self.interrupted
+            else ""
         )
         try:
             self.model, rows = self._chosen_model(rounds)
@@ -478,7 +478,11 @@ class ComparisonRun:
             assert self.ensemble is not None
             return self.ensemble
         assert chosen.make is not None
-        if not self.interrupted and not _is_whole(rounds) and self._seconds_again(rounds, chosen) <= (seconds or math.inf):
+        if (
+            not self.interrupted
+            and not _is_whole(rounds)
+            and self._seconds_again(rounds, chosen) <= (seconds or math.inf)
+        ):
             with suppress(KeyboardInterrupt):
                 model = self._trained_again(rounds, chosen, seconds)
                 if model is not None:
@@ -567,9 +571,7 @@ class ComparisonRun:
         write_text(self.out / "ranking.csv", ranking_frame(self.ranking).to_csv(index=False))
         scored = [line.scored for line in self.ranking.lines]
         write_text(self.out / "folds.csv", fold_frame(scored).to_csv(index=False))
-        write_page(
-            page, self.ranking, rounds.tested, effects=effects, words=texts, duration=self._finished, **settings
-        )
+        write_page(page, self.ranking, rounds.tested, effects=effects, words=texts, duration=self._finished, **settings)
         return page
 
 

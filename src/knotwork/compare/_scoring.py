@@ -141,7 +141,8 @@ def cross_validate(
 
     `costs` has the expected cost of each group of `groups_of`, in any unit; by default it grows with the size. Each
     group gets its proportion of the time that is left, so that no group is skipped. Candidates without an epoch in
-    every fold have no scores. `make` returns the model of a candidate from the networks of all folds. Ctrl-C raises KeyboardInterrupt after the scores of the networks trained so far.
+    every fold have no scores. `make` returns the model of a candidate from the networks of all folds. Ctrl-C raises
+    KeyboardInterrupt after the scores of the networks trained so far.
     """
     splits, table = prepared.splits, prepared.table
     groups, tests = groups_of(candidates), [split.test for split in prepared.splits]

@@ -168,7 +168,9 @@ def _lines(scored: Sequence[Scored], metric: str, test_to_train: float) -> list[
         return []
     table = np.stack([row.scores[metric] for row in scored], axis=1)
     mean, sd = table.mean(axis=0), table.std(axis=0, ddof=1)
-    alone = [RankedRow(row, *numbers, 0.0, 0.0, 0.0, 1.0) for row, *numbers in zip(scored, mean, sd, strict=True)]
+    alone = [
+        RankedRow(row, float(mean[place]), float(sd[place]), 0.0, 0.0, 0.0, 1.0) for place, row in enumerate(scored)
+    ]
     order = sorted(range(len(scored)), key=lambda place: (mean[place], alone[place].cost))
     if len(scored) == 1:
         return alone
