@@ -127,7 +127,7 @@ def ranking_picture(ranking: Ranking) -> Picture:
 
 def _draw_ranking(ranking: Ranking, width: float) -> Figure:
     lines = ranking.lines
-    figure, axes = _figure_of_rows([line.candidate for line in lines], width, 0.9, 18 if width == PHONE else 40)
+    figure, axes = _figure_of_rows([line.candidate for line in lines], width, 0.9, 20 if width == PHONE else 40)
     axes.grid(axis="x", color=LIGHT.line, linewidth=0.6)
     axes.axvline(0, color=LIGHT.muted, linewidth=1)
     unit = 100 / ranking.best.mean if ranking.best.mean > 0 else 1.0

@@ -467,9 +467,9 @@ class ComparisonRun:
             self.saved = f"{early}No model was saved: {error}"
             return
         self.model_path = self.out / MODEL
-        name = f"{self.ranking.chosen.name}"
-        details = f": {_contents(explained)}" if isinstance(explained, FittedModel) else ""
-        self.saved = f"{early}The saved model is the recommended one, {name}, trained on {part}{details}."
+        self.saved = f"{early}The saved model is the recommended one, {self.ranking.chosen.name}, trained on {part}."
+        if self.ranking.chosen.kind != "ensemble" and isinstance(explained, FittedModel):
+            self._note(f"Saved: {_contents(explained)}.")
 
     def _chosen_model(self, rounds: Rounds) -> tuple[Any, Source]:
         """Return the recommended model, and the rows that it was trained on: all of them, if time allows."""
