@@ -4,6 +4,7 @@
     python benchmarks/efforts.py networks --out pool         out-of-fold predictions of every kind of network
     python benchmarks/efforts.py trees --out pool            the same of boosted trees, and of CatBoost as a reference
     python benchmarks/efforts.py select --out pool           losses, and forward selections
+    python benchmarks/efforts.py compare-trees --out pool    sets of boosted trees, into benchmarks/efforts/trees.md
 
 For each table, at most 10,000 of the rows that are not tested in the first fold of the study are divided into five
 parts. Every kind is trained five times, each time without one of the parts, which it then predicts. `select` scores
@@ -13,7 +14,8 @@ the kind with the smallest geometric mean, over tables, of the loss relative to 
 together; a ratio counts as at most 15 % away from one, so that no table decides alone.
 
 The networks of `benchmarks/efforts` were trained on an H200 on 2026-11-19, with sizes that a CPU can afford, and the
-trees on a CPU. `scores.csv` has the losses, `selection.md` what `select` printed.
+trees on a CPU. `scores.csv` has the losses, `selection.md` what `select` printed. Symmetric trees came later, on
+2026-11-20: those of `trees.md`, and the networks beside them, on 16 of the tables, were trained on two cores.
 """
 
 import argparse
@@ -31,6 +33,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import KFold, StratifiedKFold
 
 import knotwork as kw
+from knotwork._trees import SYMMETRIC, TreeMember, boost
 from knotwork.encoders import Encoding
 from knotwork.nn import MLPConfig, RealMLPConfig, TabMConfig
 from knotwork.training import Member, TrainingConfig, TrainingTable, train
@@ -126,12 +129,35 @@ TREES: dict[str, dict[str, Any]] = {
         "feature_fraction": 1.0,
     },
 }  # fmt: skip
-"""What differs from `USUAL`."""
+"""What differs from `USUAL`; LightGBM grows them."""
+OURS = "trees, symmetric"
 REFERENCES = ("LightGBM's defaults", "CatBoost")
 GROWN = ("trees", "trees, random thresholds", "trees, 15 leaves")
-"""The trees of `effort="balanced"`, which networks are added to."""
-BALANCED = (*GROWN, "realmlp 96-96 PBLD@16 128", "realmlp 160-160 BS-Q@15+L4x 96", "realmlp 128-128 PLE-Q@100+L4x 96")
+"""The trees beside which networks were chosen."""
+BALANCED = (
+    *GROWN,
+    OURS,
+    "realmlp 96-96 PBLD@16 128",
+    "realmlp 160-160 BS-Q@15+L4x 96",
+    "realmlp 128-128 PLE-Q@100+L4x 96",
+)
 """All kinds of members of `effort="balanced"`."""
+
+TREE_SETS = {
+    "three kinds of LightGBM": GROWN,
+    "all of these, and symmetric (`balanced`)": BALANCED[:4],
+    "without 31 leaves": (OURS, *GROWN[1:]),
+    "without random thresholds": ("trees", "trees, 15 leaves", OURS),
+    "15 leaves and random thresholds, rate 0.1": (
+        "trees, 15 leaves, rate 0.1",
+        "trees, random thresholds, 15 leaves, rate 0.1",
+    ),
+    "15 leaves, rate 0.1, and symmetric (`fast`)": ("trees, 15 leaves, rate 0.1", OURS),
+    "symmetric": (OURS,),
+    "LightGBM's defaults": ("LightGBM's defaults",),
+}
+"""Sets of trees that `compare-trees` compares."""
+WRITTEN_TREES = Path(__file__).parent / "efforts" / "trees.md"
 
 
 def write_tables(out: Path, names: Sequence[str]) -> None:
@@ -225,6 +251,7 @@ class Pool:
         return out
 
     def weights(self, made: npt.NDArray[Any], rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return the weights of ensemble selection on some rows, for predictions of these rows."""
         total, counts, best = np.zeros_like(made[0]), np.zeros(len(made)), (np.inf, np.zeros(len(made)))
         for n in range(1, ROUNDS + 1):
             losses = [self.loss((total + each) / n, rows) for each in made]
@@ -287,13 +314,34 @@ def _standard(pool: Pool, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def train_trees(pool: Pool) -> None:
-    """Write the out-of-fold predictions of every kind of boosted trees, and of CatBoost where it takes seconds."""
-    kinds = [kind for kind in (*TREES, "CatBoost") if kind != "CatBoost" or _suits_catboost(pool)]
-    made = {kind: np.zeros((pool.table.n_rows, max(pool.table.n_classes, 1))) for kind in kinds}
-    for kind, values in made.items():
-        for fit, held in pool.folds:
-            values[held] = _catboost(pool, fit, held) if kind == "CatBoost" else lightgbm_on_fold(pool, TREES[kind], fit, held, held)
-    np.savez_compressed(pool.path("trees"), **{kind: values.astype(np.float32) for kind, values in made.items()})
+    """Add the out-of-fold predictions of boosted trees that the file does not have, of CatBoost where it is fast."""
+    made = {}
+    if pool.path("trees").exists():
+        with np.load(pool.path("trees")) as file:
+            made = {kind: file[kind] for kind in file.files}
+    if OURS not in made:
+        made[OURS] = _symmetric(pool)
+    for kind in (*TREES, *(["CatBoost"] if _suits_catboost(pool) else [])):
+        if kind not in made:
+            made[kind] = np.zeros((pool.table.n_rows, max(pool.table.n_classes, 1)), np.float32)
+            for fit, held in pool.folds:
+                one = (
+                    _catboost(pool, fit, held)
+                    if kind == "CatBoost"
+                    else lightgbm_on_fold(pool, TREES[kind], fit, held, held)
+                )
+                made[kind][held] = one
+    np.savez_compressed(pool.path("trees"), **made)
+
+
+def _symmetric(pool: Pool) -> npt.NDArray[np.float32]:
+    members = [TreeMember(fit, held, (), seed=1, kind=SYMMETRIC) for fit, held in pool.folds]
+    trained = boost(pool.table, members, n_categorical=pool.n_categorical)
+    parts = trained.outputs(pool.table.numbers, pool.table.codes, [held for _, held in pool.folds])
+    made = np.zeros((pool.table.n_rows, max(pool.table.n_classes, 1)), np.float32)
+    for (_, held), part in zip(pool.folds, parts, strict=True):
+        made[held] = _standard(pool, part)
+    return made
 
 
 def _suits_catboost(pool: Pool) -> bool:
@@ -325,7 +373,14 @@ def lightgbm_on_fold(
     n_classes = pool.table.n_classes
     task = {0: {"objective": "l2", "metric": "rmse"}, 2: {"objective": "binary", "metric": "binary_logloss"}}
     several = {"objective": "multiclass", "num_class": n_classes, "metric": "multi_logloss"}
-    settings = {**USUAL, **task.get(n_classes, several), **differences, "seed": 1, "verbosity": -1, "num_threads": n_threads}
+    settings = {
+        **USUAL,
+        **task.get(n_classes, several),
+        **differences,
+        "seed": 1,
+        "verbosity": -1,
+        "num_threads": n_threads,
+    }
     data = lightgbm.Dataset(values[fit], pool.target[fit], categorical_feature=categorical, params=dict(settings))
     valid = data.create_valid(values[held], pool.target[held])
     model = lightgbm.train(settings, data, 2000, [valid], callbacks=[lightgbm.early_stopping(50, verbose=False)])
@@ -391,10 +446,6 @@ class Selection:
         for more in ((), GROWN):
             yield from ("", f"Networks {'beside the three kinds of trees' if more else 'alone'}:\n")
             yield from self._forward(list(more), [kind for kind in self.kinds if kind in NETWORKS])
-        several = Selection([pool for pool in self.pools if "CatBoost" in pool.predictions])
-        rows = (("`balanced`", BALANCED), ("`balanced` and CatBoost", (*BALANCED, "CatBoost")))
-        yield from ("", f"CatBoost as a member, {len(several.pools)} tables:\n")
-        yield from several.table(rows)
         alone = sorted((*self.means([*GROWN, kind]), kind) for kind in self.kinds if kind in NETWORKS)
         yield from ("", "One kind beside the three kinds of trees:\n", "| kind | loss | error |", "|---|---|---|")
         yield from (f"| {kind} | {loss:.4f} | {error:.4f} |" for loss, error, kind in alone)
@@ -419,6 +470,29 @@ class Selection:
             yield f"| {name} | {loss:.4f} | {error:.4f} | {others} |"
 
 
+def compare_trees(out: Path, names: Sequence[str]) -> None:
+    """Write what sets of boosted trees lose, alone and, where they were trained, beside the networks of the default."""
+    pools = [Pool(out, name) for name in names]
+    with_networks = [pool for pool in pools if set(BALANCED) <= set(pool.predictions)]
+    lines = []
+    for some, networks in ((pools, ()), (with_networks, BALANCED[4:])):
+        beside = ", beside the networks of `balanced`" if networks else ""
+        lines += [f"{len(some)} tables{beside}; loss and error relative to the first line:", ""]
+        lines += ["| trees | loss | error | median error | better on |", "|---|---|---|---|---|"]
+        base = None
+        for label, kinds in TREE_SETS.items():
+            made = [pool.together((*kinds, *networks)) for pool in some]
+            scores = np.log([(pool.loss(each), pool.error(each)) for pool, each in zip(some, made, strict=True)])
+            base = scores if base is None else base
+            ratios = scores - base
+            loss, error = np.exp(ratios.clip(-CLIP, CLIP).mean(axis=0))
+            median, wins = np.exp(np.median(ratios[:, 1])), np.mean(ratios[:, 1] < 0)
+            lines.append(f"| {label} | {loss:.4f} | {error:.4f} | {median:.4f} | {wins:.0%} |")
+        lines.append("")
+    WRITTEN_TREES.write_text("\n".join(lines))
+    print("\n".join(lines))
+
+
 def select(out: Path, names: Sequence[str]) -> None:
     """Write the losses of single kinds, and the forward selections."""
     pools = [pool for pool in (Pool(out, name) for name in names) if pool.path("trees").exists()]
@@ -435,7 +509,7 @@ def select(out: Path, names: Sequence[str]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=("tables", "networks", "trees", "select"))
+    parser.add_argument("command", choices=("tables", "networks", "trees", "select", "compare-trees"))
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES), metavar="TABLE")
     parser.add_argument("--device", default="auto")
@@ -445,6 +519,8 @@ def main() -> None:
         write_tables(options.out, options.tables)
     elif options.command == "select":
         select(options.out, options.tables)
+    elif options.command == "compare-trees":
+        compare_trees(options.out, options.tables)
     else:
         for name in options.tables:
             pool = Pool(options.out, name)

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 from pathlib import Path
 
 os.environ.setdefault("SCIPY_ARRAY_API", "1")  # otherwise scikit-learn skips a check in silence
@@ -60,6 +61,14 @@ def ctrl_c():
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture(autouse=True)
+def _no_fit_before():
+    """A fit that another test has stopped is not the first one of a loop."""
+    steps = sys.modules.get("knotwork.estimators._steps")
+    if steps is not None:
+        steps.CTRL_C = steps.CtrlC()
 
 
 def pytest_terminal_summary(terminalreporter):

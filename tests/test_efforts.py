@@ -3,11 +3,12 @@
 import csv
 import math
 import statistics
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from knotwork._trees import RANDOM, SMALL, USUAL
+from knotwork._trees import RANDOM, SMALL, SYMMETRIC, USUAL
 from knotwork.estimators._plans import DEVICE_EFFORTS, ON_CPU, TREES
 
 SCORES = Path(__file__).parents[1] / "benchmarks" / "efforts" / "scores.csv"
@@ -41,10 +42,11 @@ def test_b_splines_are_among_the_networks_of_the_default():
 
 
 def test_trees_are_those_that_were_measured(losses):
-    assert TREES.kinds["balanced"] == (USUAL, RANDOM, SMALL)
-    assert {"trees", "trees, random thresholds", "trees, 15 leaves"} <= set(losses)
-    assert {kind.learning_rate for kind in TREES.kinds["fast"]} == {0.1}
-    assert {"trees, 15 leaves, rate 0.1", "trees, random thresholds, 15 leaves, rate 0.1"} <= set(losses)
+    tables = set(losses["trees"])
+    assert TREES.kinds["balanced"] == TREES.kinds["best"] == (SMALL, SYMMETRIC, USUAL, RANDOM)
+    assert all(set(losses[f"trees, {kind}"]) == tables for kind in ("15 leaves", "symmetric", "random thresholds"))
+    assert TREES.kinds["fast"] == (replace(SMALL, learning_rate=0.1), SYMMETRIC)
+    assert set(losses["trees, 15 leaves, rate 0.1"]) == tables
 
 
 def test_more_folds_were_better_on_held_out_rows():

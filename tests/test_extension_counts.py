@@ -33,8 +33,8 @@ FORMULAS = {
 }
 FORMULAS |= {path.relative_to(SOURCE).as_posix() for path in (SOURCE / "_kernels").glob("*.py")}
 """Formulas of families: as polynomials, compiled, as penalties, in ONNX, in torch, and in Triton."""
-OF_A_KIND = {"family": FORMULAS, "objective": {"_trees/_lightgbm.py"}}
-"""Those, and what LightGBM calls objectives: one that is not among them has no trees, and networks predict it alone."""
+OF_A_KIND = {"family": FORMULAS, "objective": {"_trees/_lightgbm.py", "_trees/_symmetric.py"}}
+"""Those, and what boosted trees minimise: without it an objective has no trees, and networks predict it alone."""
 
 REGISTRIES = {
     "family": ("basis/_families.py", {name: family.basis for name, family in FAMILIES.items()}),

@@ -1,15 +1,17 @@
 """Pictures of fitted columns: what is drawn agrees with the encoder, and names are text."""
 
 import warnings
+from itertools import pairwise
 from xml.etree import ElementTree
 
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 import knotwork as kw
-from knotwork._pictures import STYLE, count_values, picture_fitted
+from knotwork._pictures import STYLE, count_values, name_values, panels, picture_fitted
 
 RANDOM = np.random.default_rng(0)
 HOSTILE = "<script>alert(1)</script>\"'&$\\frac$"
@@ -85,6 +87,31 @@ def test_plot_returns_a_figure(method, tmp_path):
         warnings.simplefilter("ignore")  # an axis from -1e300 to 1e300 overflows in matplotlib
         figure.savefig(tmp_path / "figure.png", dpi=30)
     assert [axis.get_title() for axis in encoder.plot([HOSTILE]).axes if axis.get_title()] == [HOSTILE]
+
+
+def test_ticks_of_large_numbers_do_not_touch():
+    rows = np.random.default_rng(0).lognormal(11, 0.6, size=(300, 1))
+    figure = kw.SplineEncoder(size=5).fit(rows).plot()
+    FigureCanvasAgg(figure).draw()
+    axis = next(each for each in figure.axes if each.get_xlabel())
+    labels = [label.get_window_extent() for label in axis.get_xticklabels() if label.get_text()]
+    assert len(labels) >= 3
+    assert all(left.x1 + 4 < right.x0 for left, right in pairwise(labels))
+
+
+@pytest.mark.parametrize("n", [1, 3, 6, 20])
+def test_categories_below_a_panel_are_not_cut(n):
+    figure, [axis] = panels(1, "plot")
+    words = [f"Offline tour operator {i}" for i in range(n)]
+    name_values(axis, np.arange(n), words)
+    shown = [label.get_text().replace("\n", " ") for label in axis.get_xticklabels()]
+    assert shown == words
+    axis.set_xlim(-0.5, n - 0.5)
+    FigureCanvasAgg(figure).draw()
+    boxes = [label.get_window_extent() for label in axis.get_xticklabels()]
+    assert min(box.y0 for box in boxes) >= 0, "inside of the figure"
+    if axis.get_xticklabels()[0].get_rotation() == 0:
+        assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
 
 
 def test_plot_of_an_unknown_column():

@@ -1,7 +1,9 @@
 """Atomic writes: a file is complete on the disk, or it does not exist."""
 
 import os
+import re
 import stat
+import time
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -10,6 +12,14 @@ from typing import BinaryIO, TypeAlias
 
 UNFINISHED = ".*.tmp"
 """Pattern of the names of files that are being written; a killed process leaves them behind."""
+
+OUR_UNFINISHED = re.compile(r"\..+\.[0-9a-f]{32}\.tmp")
+
+ABANDONED = 3600.0
+"""Seconds without a change after which such a file is one that a killed process has left, a convention."""
+
+CLEANED: set[Path] = set()
+"""Folders in which this process has removed them."""
 
 PROBE_BYTES = 1 << 16
 """Bytes of the test file of `check_writable`: more than the smallest unit of common file systems, to detect a full
@@ -23,8 +33,8 @@ def write_atomically(path: str | os.PathLike[str], write: Write) -> None:
     """Write a file under a temporary name, and rename it when all of it is on the disk.
 
     Readers see the old file, or none, until the new one is complete. If anything fails, for example because the disk is
-    full, the old file is unchanged and no temporary file remains. A replaced file keeps its permissions. If the path is
-    a symbolic link, the file that it points to is replaced.
+    full, the old file is unchanged and no temporary file remains; those of killed processes are removed an hour later. A
+    replaced file keeps its permissions. If the path is a symbolic link, the file that it points to is replaced.
 
     Parameters
     ----------
@@ -83,6 +93,7 @@ def write_together(files: Mapping[str | os.PathLike[str], Write]) -> None:
     for folder in {Path(os.path.realpath(path)).parent for path in files}:
         if not folder.is_dir():
             raise FileNotFoundError(f"The folder {folder} does not exist. Create it, or choose another path.")
+        _remove_abandoned(folder)
     try:
         for path, write in files.items():
             target = Path(os.path.realpath(path))
@@ -104,6 +115,17 @@ def write_together(files: Mapping[str | os.PathLike[str], Write]) -> None:
             with suppress(OSError):
                 temporary.unlink()
         raise
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Remove unfinished files of processes that were killed, once for each folder."""
+    if folder in CLEANED:
+        return
+    CLEANED.add(folder)
+    for path in folder.glob(UNFINISHED):
+        with suppress(OSError):
+            if OUR_UNFINISHED.fullmatch(path.name) and time.time() - path.stat().st_mtime > ABANDONED:
+                path.unlink()
 
 
 def _open_new(path: Path, target: Path) -> BinaryIO:

@@ -27,6 +27,8 @@ class PictureStyle:
         Size of a picture in a notebook, and the part of its height that the histogram takes.
     hues : tuple of int
         Hues of the functions, in degrees; those of neighbours differ clearly.
+    title, label, least_room : int
+        Characters of a line of a panel's title, of a turned label below it, and the fewest of one that is not turned.
     """
 
     n_bins: int = 24
@@ -36,9 +38,15 @@ class PictureStyle:
     height: float = 74.0
     bars: float = 20.0
     hues: tuple[int, ...] = (205, 25, 145, 300, 55, 255, 340, 180)
+    title: int = 44
+    label: int = 24
+    least_room: int = 8
 
 
 STYLE = PictureStyle()
+
+BLUE = "#005787"
+"""The blue of all figures and pages on light backgrounds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,23 +202,71 @@ def panels(n: int, part: str, *, height: float = 3.0) -> tuple[Any, list[Any]]:
     n_down = max(-(-n // n_across), 1)
     figure = Figure(figsize=(4.2 * n_across, height * n_down), layout="constrained")
     axes = figure.subplots(n_down, n_across, squeeze=False).ravel().tolist()
+    for axis in axes:
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.tick_params(labelsize=8)
     for axis in axes[n:]:
         axis.remove()
     return figure, axes[:n]
 
 
+def name_panel(axis: Any, name: Any) -> None:
+    """Write the name of a column above its panel: on two lines if it is long."""
+    axis.set_title(_two_lines(str(name)), fontsize=10, parse_math=False)
+
+
+def _two_lines(text: str, width: int = STYLE.title) -> str:
+    r"""Return a text on at most two lines, which end at a space or an underscore if there is one, and not in a word.
+
+    Examples
+    --------
+    >>> _two_lines("number_of_special_requests", 16)
+    'number_of_\nspecial_requests'
+    >>> _two_lines("x" * 50, 20)
+    'xxxxxxxxxxxxxxxxxxxx\nxxxxxxxxxxxxxxxxxxx…'
+    """
+    if len(text) <= width:
+        return text
+    place = max(text.rfind(mark, 0, width) for mark in " _-")
+    first, rest = (text[: place + 1], text[place + 1 :]) if place > width // 3 else (text[:width], text[width:])
+    return f"{first.rstrip()}\n{rest if len(rest) <= width else rest[: width - 1] + '…'}"
+
+
+def name_values(axis: Any, places: Any, labels: Sequence[Any]) -> None:
+    """Write categories below a panel: on two lines where they fit side by side, otherwise turned; none is cut off."""
+    texts = [str(label) for label in labels]
+    width = STYLE.title // max(len(texts), 1)
+    if max(map(len, texts), default=0) <= max(width, STYLE.least_room) * 2 and width >= STYLE.least_room:
+        axis.set_xticks(places, [_two_lines(text, width) for text in texts], fontsize=8, parse_math=False)
+        return
+    shown = [text if len(text) <= STYLE.label else f"{text[: STYLE.label - 1]}…" for text in texts]
+    turned = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"}
+    axis.set_xticks(places, shown, fontsize=8, parse_math=False, **turned)
+
+
+def name_vertical(axes: Sequence[Any], text: str) -> None:
+    """Write what the vertical axes show beside the first panel of each row."""
+    for axis in axes[::3]:
+        axis.set_ylabel(_two_lines(text), fontsize=9, parse_math=False)
+
+
 def draw_columns(pictures: Sequence[ColumnPicture]) -> Any:
     """Return a matplotlib figure with the functions, knots and values of each column."""
     figure, axes = panels(len(pictures), "plot", height=2.8)
+    from knotwork._ticks import round_ticks  # noqa: PLC0415 - needs matplotlib
+
     for axis, picture in zip(axes, pictures, strict=True):
-        axis.set_title(picture.name, fontsize=10, parse_math=False)
+        name_panel(axis, picture.name)
         if picture.histogram is not None and len(picture.histogram.counts):
             edges = np.linspace(picture.histogram.low, picture.histogram.high, len(picture.histogram.counts) + 1)
             rows = axis.twinx()
             rows.stairs(picture.histogram.counts, edges, fill=True, color="0.6", alpha=0.35)
             rows.set_ylim(0, 3.5 * max(picture.histogram.counts.max(), 1e-300))  # the bars stay below the curves
             rows.set_yticks([])
+            rows.spines[:].set_visible(False)
         axis.plot(picture.x, picture.functions, linewidth=1.3)
         axis.plot(picture.knots, np.zeros(len(picture.knots)), "|", color="black", markersize=9, clip_on=False)
         axis.set_xlabel(picture.detail, fontsize=8)
+        for each in (axis.xaxis, axis.yaxis):
+            round_ticks(each, 5)
     return figure

@@ -342,3 +342,73 @@ def test_a_perfect_fit_does_not_hang_on_the_order_of_the_rows():
     one, other = (kw.AdditiveRegressor().fit(X[rows], y[rows]).solutions_[0] for rows in (np.arange(300), order))
     for mine, theirs in zip(one.smoothing, other.smoothing, strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-6)
+
+
+@pytest.mark.parametrize("size", [20, 100])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_curves_do_not_swing_between_clumped_values(size, seed):
+    """Each value of the column has an effect of its own beside a trend; between two values no row says more."""
+    random = np.random.default_rng(seed)
+    first = random.choice(np.arange(60, 3000, 20), 25, replace=False)
+    values = np.unique(np.concatenate([first, first + 1, first + 3, first + 10])).astype(float)
+    place = random.integers(len(values), size=1500)
+    z = random.normal(size=1500)
+    X = np.column_stack([values[place], z])
+    y = 1000 * np.log(X[:, 0]) + 500 * random.normal(size=len(values))[place] + 200 * z + 100 * random.normal(size=1500)
+    model = kw.AdditiveRegressor(size=size).fit(X, y)
+    shares = np.linspace(0.0, 1.0, 9)
+    gaps = values[:-1, None] + shares * np.diff(values)[:, None]
+    curve = model.predict(np.column_stack([gaps.ravel(), np.zeros(gaps.size)])).reshape(gaps.shape)
+    low, high = np.sort(curve[:, [0, -1]], axis=1).T[:, :, None]
+    assert (curve >= low - 1e-6).all() and (curve <= high + 1e-6).all()
+    is_new = np.isin(place, np.flatnonzero(random.integers(5, size=len(values)) == 0))
+    unseen = kw.AdditiveRegressor(size=size).fit(X[~is_new], y[~is_new])
+    assert unseen.score(X[is_new], y[is_new]) > 0.3
+
+
+def test_very_many_columns_have_lines():
+    X = np.random.default_rng(0).normal(size=(40, 150))
+    model = kw.AdditiveRegressor().fit(X, X[:, 3])
+    assert {term.basis.size for term in model.terms_} == {2}
+    assert model.score(X, X[:, 3]) > 0.5
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_lines_of_all_columns_are_a_linear_model(missing):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.uniform(size=(500, 3)), columns=list("abc"))
+    y = 2 * X["a"] - X["b"] + 0.3 * rng.normal(size=500)
+    if missing:
+        X.loc[rng.uniform(size=500) < 0.1, "a"] = np.nan
+    model = AdditiveRegressor(curvature="linear").fit(X, y)
+    known = X.dropna()
+    slopes = np.diff(model.predict(pd.DataFrame({"a": [0.2, 0.4, 0.8], "b": 0.5, "c": 0.5}))) / [0.2, 0.4]
+    assert slopes[0] == pytest.approx(slopes[1])
+    expected = LinearRegression().fit(known, y[known.index])
+    np.testing.assert_allclose(model.predict(known), expected.predict(known), atol=0.05)
+    assert [term.width for term in model.terms_] == [1 + missing, 1, 1]
+
+
+def test_a_line_of_one_column_beside_curves():
+    rng = np.random.default_rng(1)
+    X = pd.DataFrame(rng.uniform(size=(500, 2)), columns=list("ab"))
+    y = np.sin(6 * X["a"]) + np.sin(6 * X["b"]) + 0.1 * rng.normal(size=500)
+    model = AdditiveRegressor(curvature={"a": "linear"}, monotone={"a": "decreasing"}).fit(X, y)
+    line, curve = model.effects()
+    np.testing.assert_allclose(np.diff(line.effect, 2), 0.0, atol=1e-9)
+    assert np.diff(line.effect).max() <= 0.0
+    assert np.abs(np.diff(curve.effect, 2)).max() > 1e-4
+    rising = AdditiveRegressor(curvature={"a": "linear"}, monotone={"a": "increasing"}).fit(X, y).effects()[0]
+    np.testing.assert_allclose(rising.effect, 0.0, atol=1e-6)  # the slope that it may not have
+    with pytest.raises(ValueError, match="no columns of monotone or curvature"):
+        AdditiveRegressor(curvature="linear", pairs=[("a", "b")]).fit(X, y)
+    with pytest.raises(ValueError, match="must be one of 'convex', 'concave', 'linear'"):
+        AdditiveRegressor(curvature={"a": "straight"}).fit(X, y)
+
+
+def test_a_model_keeps_the_name_of_its_target(tmp_path):
+    X = pd.DataFrame({"a": np.arange(50.0)})
+    model = AdditiveRegressor().fit(X, (X["a"] ** 2).rename("area"))
+    model.save(tmp_path / "m")
+    assert model.target_name_ == kw.load(tmp_path / "m").target_name_ == "area"
+    assert AdditiveRegressor().fit(X, X["a"].to_numpy()).target_name_ is None

@@ -60,18 +60,23 @@ def test_terms_are_centred_on_rows_with_a_value(name):
     np.testing.assert_allclose(rows.mean(axis=0)[int(name == "curve") :], 0.0, atol=1e-12)
 
 
-@pytest.mark.parametrize("size", [12, 200])
-def test_splines_are_those_of_scipy(size):
+@pytest.mark.parametrize(("size", "degree"), [(12, 3), (200, 1)])
+def test_splines_are_those_of_scipy(size, degree):
     term = curve(size=size)
+    assert term.basis.degree == degree  # many functions have fewer than two values each
     known = ~np.isnan(X[:, 0])
     (low, high), knots = term.basis.domain, term.basis.knots
-    t = np.concatenate([np.full(4, low), knots, np.full(4, high)])
-    expected = ScipySpline.design_matrix(X[known, 0], t, 3).toarray()
+    t = np.concatenate([np.full(degree + 1, low), knots, np.full(degree + 1, high)])
+    expected = ScipySpline.design_matrix(X[known, 0], t, degree).toarray()
     np.testing.assert_allclose(raw(term, TABLE)[known, 1:], expected, atol=1e-12)
-    np.testing.assert_array_equal(raw(term, TABLE)[~known], np.eye(size + 1)[np.zeros((~known).sum(), dtype=int)])
+    np.testing.assert_array_equal(
+        raw(term, TABLE)[~known], np.eye(term.basis.size + 1)[np.zeros((~known).sum(), dtype=int)]
+    )
 
 
-@pytest.mark.parametrize(("values", "degree"), [(np.append(np.arange(9.0), np.arange(9.0)), 3), ([0.0, 1.0, 5.0], 1)])
+@pytest.mark.parametrize(
+    ("values", "degree"), [(np.tile(np.arange(49.0), 2), 3), (np.arange(9.0), 1), ([0.0, 1.0, 5.0], 1)]
+)
 def test_values_at_knots_and_ends_are_those_of_the_definition(values, degree):
     x = np.array(values)
     basis = curve_of(x).basis
@@ -84,6 +89,15 @@ def test_values_at_knots_and_ends_are_those_of_the_definition(values, degree):
 
 def curve_of(x):
     return Curve.from_column("x", 0, Column.from_values(x), size=9)
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e300, 1e-300, -3.7])
+def test_curves_with_wide_gaps_are_straight_between_values(unit):
+    values = unit * np.concatenate([np.arange(60.0), 400.0 + np.arange(5)])
+    basis = curve_of(np.repeat(values, 3)).basis
+    assert basis.degree == 1
+    assert set(basis.knots) < set(values)
+    assert curve_of(values[:60]).basis.degree == 3
 
 
 @pytest.mark.parametrize("weights", [np.ones(400), np.random.default_rng(1).integers(1, 3, 400).astype(float)])

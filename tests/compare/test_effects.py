@@ -119,7 +119,7 @@ def test_every_column_of_a_messy_table_is_drawn(tmp_path, monkeypatch, target, e
     missing = {each.name: each.missing for each in effects}
     assert missing["area"] == 0.0
     built = next(each for each in effects if each.name == "built")
-    assert 1990.0 < built.values[0] < built.values[-1] < 2016.0
+    assert np.datetime64("1990") < built.values[0] < built.values[-1] < np.datetime64("2016")
     assert missing["rooms"] == pytest.approx(source.features["rooms"].isna().mean())
 
 

@@ -79,7 +79,7 @@ def test_predictions_are_described():
     actual = np.array([0.0, 1.0, 2.0, 3.0])
     predicted = np.array([0.5, 0.5, 2.5, 2.5])
     picture = figures.predicted_picture(actual, predicted, target="y", model="m", name="n")
-    assert "R² 0.800, mean absolute error 0.500" in picture.caption
+    assert "R² 0.800, mean absolute error 0.5." in picture.caption
 
 
 def test_residuals_are_means_by_value_and_by_category():
@@ -93,7 +93,7 @@ def test_residuals_are_means_by_value_and_by_category():
     assert months.values.tolist() == ["April", "May"]
     assert months.means.tolist() == [4.0, 2.0]
     picture = figures.residual_picture(months, 0, limits=(-1.0, 1.0))
-    assert "farthest from 0 at April: 4.00" in picture.caption
+    assert "farthest from 0 at April: 4." in picture.caption
     empty = figures.residual_bands("x", np.full(5, np.nan), residuals)
     assert "All values are missing" in figures.residual_picture(empty, 0, limits=(-1.0, 1.0)).caption
 
@@ -133,6 +133,22 @@ def test_ticks_are_at_values_that_occur(values, ticks):
     below = picture.figure.axes[-1]
     assert [label.get_text() for label in below.get_xticklabels()] == ticks
     assert len(below.patches) == len(values)  # a bar for each value
+
+
+def test_dates_are_dates_on_the_axis_and_in_sentences():
+    days = np.datetime64("2016-07-01", "s") + np.arange(0, 420, 10) * np.timedelta64(1, "D")
+    bands = figures.residual_bands("sold", np.repeat(days, 20), np.repeat(np.sin(np.arange(42.0) / 20), 20))
+    picture = figures.residual_picture(bands, 0, limits=(-1.0, 1.0))
+    assert "farthest from 0 at May 2017: " in picture.caption
+    svg_text(picture.figure)  # lays the figure out
+    shown = [label.get_text() for label in picture.figure.axes[0].get_xticklabels()]
+    assert shown == ["Jul 2016", "Oct 2016", "Jan 2017", "Apr 2017", "Jul 2017"]
+    curve, counts = {"": np.linspace(0, 1, 42)}, np.ones(41, int)
+    effect = ShownFeature("sold", 1.0, days, curve, np.empty((0, 42)), counts, days, {}, 0.0)
+    picture = figures.effect_picture(effect, 0, target="y", limits=(-1.0, 1.0), has_classes=False)
+    assert "from 0 at Jul 2016 to 1 at Aug 2017" in picture.label
+    svg_text(picture.figure)
+    assert [label.get_text() for label in picture.figure.axes[-1].get_xticklabels()] == shown
 
 
 def test_texts_of_figures_are_one_line():

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from knotwork._writing import significant
 from knotwork.compare._scoring import Scored
-from knotwork.compare._verdict import KINDS, rank_candidates, significant
+from knotwork.compare._verdict import KINDS, rank_candidates
 from knotwork.encoders import Encoding
 
 FOLDS = np.array([1.00, 1.10, 0.95, 1.02, 1.05])
@@ -175,7 +176,3 @@ def test_intervals_and_p_values_belong_to_one_procedure():
         ranking = rank(*rows, other("boosting", FOLDS + 0.05 + rng.normal(0, scale, 5)))
         for line in ranking.lines:
             assert (line.low > 0 or line.high < 0) == (line.p < 0.05)
-
-
-def test_numbers_have_four_significant_digits():
-    assert [significant(x) for x in (12345.6, 0.5, 1.0, -0.00123)] == ["12,346", "0.5000", "1.000", "-0.001230"]

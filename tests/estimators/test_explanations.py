@@ -136,6 +136,17 @@ def test_plots_and_pictures(regressor, classifiers, tmp_path):
     assert "<svg role" not in kw.TabularRegressor()._repr_html_()
 
 
+def test_effects_share_one_scale_and_curves_have_a_legend(regressor):
+    axes = regressor.plot_effects(X).axes
+    assert len({axis.get_ylim() for axis in axes}) == 1
+    assert axes[0].get_ylabel().startswith("mean ")
+    assert all(len(line) <= 44 for axis in axes for line in axis.get_title().splitlines())
+    texts = [text.get_text() for text in regressor.plot_history().axes[1].get_legend().get_texts()]
+    assert texts[-1] == "weights that are kept"
+    assert texts[0].startswith("member 1, weight ")
+    assert len(texts) == 1 + len(regressor.weights_)
+
+
 def test_several_outputs_have_names():
     short = kw.TrainingConfig(max_epochs=5)
     several = kw.TabularRegressor("PLE@6", training=short, random_state=0, device="cpu").fit(

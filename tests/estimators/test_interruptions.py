@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+from sklearn.model_selection import cross_val_score
 
 import knotwork as kw
 from knotwork._trees import TREE_NAMES
@@ -89,7 +90,8 @@ def stop_in(monkeypatch, epoch):
 def test_an_ensemble_is_that_of_the_epochs_so_far(monkeypatch, kind, effort):
     stop_in(monkeypatch, 3)
     target = y if kind is kw.TabularRegressor else y > 1
-    model = kind(effort=effort, random_state=0, device="cpu").fit(X, target)
+    with pytest.warns(UserWarning, match="stopped by Ctrl-C before its end: the model is the best so far"):
+        model = kind(effort=effort, random_state=0, device="cpu").fit(X, target)
     assert model.trained_.interrupted
     of_networks = [history for history, backbone in zip(model.history_, model.backbones_, strict=True) if backbone]
     assert {len(history["loss"]) for history in of_networks} <= {3}
@@ -97,6 +99,23 @@ def test_an_ensemble_is_that_of_the_epochs_so_far(monkeypatch, kind, effort):
     assert finished == [True] + [False] * (len(finished) - 1)
     assert np.isfinite(model.validation_score_)
     assert np.isfinite(model.predict(X)).all()
+
+
+@pytest.mark.usefixtures("ctrl_c")
+def test_a_second_ctrl_c_stops_a_loop_over_fits():
+    """The first one cuts one fit short, which the loop does not see; the second one is in the next fit."""
+    fits = []
+
+    def interrupt(report):
+        if report.epoch == 2:
+            fits.append(report)
+            signal.raise_signal(signal.SIGINT)
+
+    model = kw.TabularRegressor("Std", training=kw.TrainingConfig(max_epochs=100), random_state=0, device="cpu")
+    options = {"cv": 4, "params": {"callbacks": [interrupt]}}
+    with pytest.warns(UserWarning, match="press Ctrl-C again to stop the loop"), pytest.raises(KeyboardInterrupt):
+        cross_val_score(model, X, y, **options)
+    assert len(fits) == 2
 
 
 def networks_tried(model):
@@ -113,7 +132,8 @@ def test_ctrl_c_while_the_next_stack_is_set_up_keeps_the_one_before(monkeypatch)
         return original(*given, **settings)
 
     monkeypatch.setattr(engine, "starting_stacks", build)
-    model = kw.TabularRegressor(effort="balanced", random_state=0, device="cpu").fit(X, y)
+    with pytest.warns(UserWarning, match="stopped by Ctrl-C"):
+        model = kw.TabularRegressor(effort="balanced", random_state=0, device="cpu").fit(X, y)
     assert model.trained_.interrupted
     finished = [np.isfinite(each["score"]) for each in networks_tried(model)]
     assert finished == [True] + [False] * (len(finished) - 1)

@@ -365,7 +365,8 @@ def test_after_ctrl_c_those_that_were_trained_count(monkeypatch, search, frame, 
     monkeypatch.setattr(
         steps, "train_spread", lambda *given, **settings: original(*given, **{**settings, "report": stop})
     )
-    model = make(kw.TabularRegressor, search).fit(frame, target)
+    with pytest.warns(UserWarning, match="stopped by Ctrl-C"):
+        model = make(kw.TabularRegressor, search).fit(frame, target)
     tried = [np.isfinite(each["score"]) for each in model.candidates_]
     assert tried == [each == "Std" or int(each.partition("@")[2]) < 30 for each in CANDIDATES]
     assert np.isfinite(model.predict(frame)).all()

@@ -564,3 +564,26 @@ def test_a_grid_search_over_settings_of_an_objective(name):
     search = GridSearchCV(model, {name: values}, cv=2, scoring="neg_log_loss").fit(X[:300], LABELS[:300])
     assert len(set(search.cv_results_["mean_test_score"])) == len(values)
     assert type(search.best_estimator_.objective) is Focal
+
+
+def test_a_temperature_of_balanced_classes_is_that_of_their_frequencies(tmp_path):
+    """Training weighs the rare class 15 times as much; probabilities are those of the rows nevertheless."""
+    random = np.random.default_rng(0)
+    numbers = random.normal(size=(3000, 2))
+    codes = (random.uniform(size=3000) < 1 / (1 + np.exp(3.5 - 1.5 * numbers[:, 0]))).astype(int)
+    training = TrainingConfig(max_epochs=15)
+    objective = LogLoss("balanced", calibrate="temperature")
+    model = TabularClassifier(
+        "Std", objective=objective, training=training, validation=5, random_state=0, device="cpu"
+    ).fit(numbers, codes)
+    rate = codes.mean()
+    assert model.predict_proba(numbers)[:, 1].mean() == pytest.approx(rate, abs=0.25 * rate)
+    for group in model.calibration_:
+        assert group["frequency"] == pytest.approx(group["probability"], abs=0.1)
+    model.save(tmp_path / "model")
+    again = knotwork.load(tmp_path / "model", device="cpu")
+    np.testing.assert_array_equal(again.predict_proba(numbers), model.predict_proba(numbers))
+    weighted = model.set_params(objective=LogLoss("balanced")).fit(numbers, codes)
+    assert weighted.predict_proba(numbers)[:, 1].mean() > 3 * rate
+    right = np.mean([each["frequency"] for each in weighted.calibration_])  # of rows, not of their weights
+    assert right == pytest.approx(weighted.score(numbers, codes), abs=0.05)

@@ -260,7 +260,8 @@ def stop_at(monkeypatch, stack, epoch):
 
 def test_ctrl_c_in_the_second_stack_gives_the_best_so_far(monkeypatch):
     stop_at(monkeypatch, 1, 1)
-    model = of_all_backbones(monkeypatch, weights=lambda rows, seed: np.ones(len(rows.predictions)) / 2)
+    with pytest.warns(UserWarning, match="stopped by Ctrl-C"):
+        model = of_all_backbones(monkeypatch, weights=lambda rows, seed: np.ones(len(rows.predictions)) / 2)
     assert model.trained_.interrupted
     assert [np.isfinite(each["score"]) for each in model.candidates_] == [True, True, False, False, False]
     assert [each["weight"] for each in model.candidates_] == [0.5, 0.5, 0.0, 0.0, 0.0]

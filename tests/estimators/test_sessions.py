@@ -66,7 +66,8 @@ print("r2", model.score(numbers, wanted))
 def test_after_ctrl_c_the_model_is_the_best_so_far(monkeypatch):
     """The signal arrives while the 100th epoch is reported, as Ctrl-C does in a terminal."""
     monkeypatch.setattr(steps, "ProgressBar", lambda: AtEpoch100(lambda: signal.raise_signal(signal.SIGINT)))
-    model, numbers, wanted = fit_for_long()
+    with pytest.warns(UserWarning, match="stopped by Ctrl-C"):
+        model, numbers, wanted = fit_for_long()
     history = model.history_[0]
     assert model.trained_.interrupted
     assert 1 <= history["best_epoch"] <= len(history["loss"]) <= 100

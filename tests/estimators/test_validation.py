@@ -350,7 +350,8 @@ def test_after_ctrl_c_there_is_no_refit(trained):
         if report.epoch == 2:
             raise KeyboardInterrupt
 
-    make(kw.TabularRegressor, validation=REFIT).fit(X, y, callbacks=[press])
+    with pytest.warns(UserWarning, match="stopped by Ctrl-C"):
+        make(kw.TabularRegressor, validation=REFIT).fit(X, y, callbacks=[press])
     assert len(trained) == 1
 
 

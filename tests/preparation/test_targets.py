@@ -205,7 +205,7 @@ def test_numbers_are_taken(name):
 
 
 REFUSED_TARGETS = {
-    "text": (["1.5", "2"], "y must hold numbers, but has text.*TabularClassifier"),
+    "text": (["1.5", "2"], "y must hold numbers, but has text.*use a classifier"),
     "text among objects": (np.array([1.5, "2"], dtype=object), "y must hold numbers, but has text"),
     "pandas text": (pd.Series(["a", "b"]), "y must hold numbers, but has text"),
     "dates": (pd.Series(pd.to_datetime(["2020-01-01"])), "y must hold numbers, but has text or dates"),

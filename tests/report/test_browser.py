@@ -3,6 +3,7 @@
 import base64
 import re
 
+import pandas as pd
 import pytest
 
 from knotwork.report import make_report
@@ -118,6 +119,24 @@ def test_a_method_is_highlighted_everywhere_and_the_address_keeps_it(browser):
     browser.click("#picker button[value='BS-U']")
     assert marked(browser) == []
     assert browser.evaluate("location.hash") == ""
+
+
+def test_a_chip_shows_something_and_other_figures_stay(tmp_path):
+    main = make_records(3, 2, backbones=["mlp"], methods=["Std", "PLE", "BS-U"], sizes=(7,), n_folds=2)
+    more = make_records(2, 0, backbones=["mlp"], methods=["Std", "IS-U", "IS-Q"], sizes=(7,), n_folds=2, seed=1)
+    records = pd.concat([main.assign(plan="main", plan_hash="a"), more.assign(plan="more", plan_hash="b")])
+    with pytest.MonkeyPatch.context() as patch:
+        leave_out_pdf(patch)
+        page = make_report(records, tmp_path / "report.html")
+    with Browser(page) as browser:
+        chips = "Array.from(document.querySelectorAll('#picker button:not([hidden])')).map(chip => chip.value)"
+        assert set(browser.evaluate(chips)) == {"Std", "PLE", "BS-U"}
+        browser.go_to("#method=IS-Q")  # is drawn further down only
+        faint = """Array.from(document.querySelectorAll("#summary svg [data-method]"))
+            .filter(part => getComputedStyle(part).opacity !== "1").length"""
+        assert browser.evaluate(faint) == 0
+        browser.click("#picker button[value='PLE']")
+        assert browser.evaluate(faint) > 0
 
 
 def test_one_front_at_a_time(browser):

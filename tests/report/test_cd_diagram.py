@@ -9,6 +9,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 import knotwork as kw
+from knotwork._writing import fixed
 from knotwork.report._cd_diagram import draw_cd_diagram
 from tests.report.cases import luminance
 
@@ -102,7 +103,7 @@ def test_each_name_is_joined_to_its_rank(k, kind):
         value = ranks[names.index(name.get_text())]
         assert ends[tuple(name.xy)] == value
         assert rank.xy == name.xy
-        assert rank.get_text() == f"{value:.2f}"
+        assert rank.get_text() == fixed(value, 2)
 
 
 def test_groups_have_a_dot_for_each_member():

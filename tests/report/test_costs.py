@@ -38,8 +38,8 @@ def test_ratio_of_times(factor):
     assert len(pairs) == 2 * 3, "one for each size and fold; there is no MS-U"
     (sentence,) = describe_ratios(pairs)
     assert sentence == (
-        f"With mlp, training with learned knots takes {factor:.2f} times as long as with the same knots fixed, which "
-        f"also depends on when it stops; an epoch takes {factor / 2:.2f} times as long (median {factor / 2:.2f} of 6 "
+        f"With mlp, training with learned knots takes {factor:g} times as long as with the same knots fixed, which "
+        f"also depends on when it stops; an epoch takes {factor / 2:g} times as long (median {factor / 2:g} of 6 "
         "pairs)."
     )
     for row in ratio_table(pairs).rows:
@@ -79,7 +79,7 @@ def test_alone_against_stacked():
     assert rows["no size"] == [3, 12, 1.5, 8]
     (sentence,) = describe_stacks(frame)
     assert (
-        sentence == "In stacks, 21 networks of mlp took 10 s of training; one after the other 108 s, 10.3 times that."
+        sentence == "In stacks, 21 networks of mlp took 11 s of training; one after the other 108 s, 10.3 times that."
     )
     assert stack_table(read_records(records(True))).rows == []
 

@@ -172,9 +172,9 @@ def test_ticks_of_a_cost_plot_frame_all_points(seconds, ranks):
 def test_dots_are_the_scores_and_the_best_is_filled():
     axes = FIGURES["dots"]().axes[0]
     dots = [line for line in axes.lines if line.get_gid().startswith("dot-") and not line.get_gid().endswith("sd")]
-    assert [line.get_xydata()[0].tolist() for line in dots] == [[0.8, 0.0], [0.9, 1.0]]
+    assert [line.get_xydata()[0].tolist() for line in dots] == [[0.9, 0.0], [0.8, 1.0]]
     filled = [line.get_markerfacecolor() == line.get_color() for line in dots]
-    assert filled == [False, True], "high AUC is good"
+    assert filled == [True, False], "high AUC is good, and on top"
 
 
 def test_pareto_front():
@@ -193,7 +193,7 @@ def test_points_of_agreement_are_the_ranks():
     points = {line.get_gid(): tuple(line.get_xydata()[0]) for line in axes.lines if line.get_gid()}
     assert points == {"point-0-0": (2.5, 3.0), "point-0-1": (1.5, 1.0), "point-0-2": (2.0, 2.0)}
     assert {text.get_text() for text in axes.texts} == {"Std", "PLE", "BS-Q"}
-    assert (figure.get_supxlabel(), figure.get_supylabel()) == ("theirs", "ours")
+    assert (figure.get_supxlabel(), figure.get_supylabel()) == ("theirs", "ours, best on top")
     with pytest.raises(ValueError, match="pairs must hold at least one pair"):
         draw_agreement([], ours="ours", theirs="theirs")
 

@@ -6,11 +6,13 @@ import warnings
 import matplotlib as mpl
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
+from matplotlib.text import Text
 
 from knotwork.report import draw_features, draw_scatter
 from knotwork.report._page import Picture, page_template, shown_picture
-from knotwork.report._style import DARK, LIGHT, PHONE, new_figure, svg_text
+from knotwork.report._style import DARK, LIGHT, PHONE, label_points, new_figure, new_panels, svg_text
 
 DATA = ("blue", "orange", "green", "pink", "grey", "red")
 
@@ -95,3 +97,16 @@ def test_a_narrow_figure_stands_beside_a_wide_one():
     assert 'tabindex="0"' in macro(shown)
     assert 'class="narrow"' in macro(shown)
     assert "tabindex" not in macro(alone)
+
+
+def test_names_of_crowded_points_do_not_overlap():
+    random = np.random.default_rng(0)
+    names = [f"method-{i:02d}" for i in range(19)]
+    points = np.column_stack([random.normal(0.5, 0.06, 19), random.normal(0.5, 0.12, 19)])
+    figure, [axes] = new_panels(1, size=(6.2, 3.9))
+    axes.set(xlim=(0, 1), ylim=(0, 1))
+    label_points(axes, names, points=points)
+    FigureCanvasAgg(figure).draw()
+    boxes = np.array([Text.get_window_extent(text).extents for text in axes.texts])  # without the lines to the points
+    overlaps = (boxes[:, None, :2] < boxes[None, :, 2:]) & (boxes[None, :, :2] < boxes[:, None, 2:])
+    assert overlaps.all(axis=2).sum() == len(names), "each overlaps itself only"

@@ -8,6 +8,7 @@ import pandas as pd
 from scipy.stats import f as f_distribution
 from scipy.stats import friedmanchisquare, rankdata, spearmanr, studentized_range, wilcoxon
 
+from knotwork._writing import duration
 from knotwork.report._aggregate import TASKS, rank_table, read_records, sizes_of, summarise_folds, wide_problems
 from knotwork.report._words import (
     describe_best,
@@ -186,7 +187,7 @@ def test_counts_of_records():
     assert numbers["without a finite score"] == "1"
     assert numbers["data sets"] == "3"
     seconds = records["train_seconds"].sum()
-    assert numbers["of training"] == f"{seconds / 60:.1f} min"
+    assert numbers["of training"] == duration(seconds)
 
 
 def test_gaps_are_named():
@@ -235,16 +236,16 @@ def test_the_best_method_of_each_data_set_stands_beside_the_reference():
     records.loc[records["method"] == "BS-Q", ["nrmse", "auc"]] = [0.2, 0.875]
     records.loc[records["task"] == "regression", "auc"] = float("nan")
     assert describe_best(records) == [
-        "BS-Q has 60 % less error than Std on reg00: NRMSE 0.200 and 0.500.",
-        "BS-Q has 50 % less error than Std on class00: AUC 0.875 and 0.750.",
+        "On reg00, BS-Q lowers the NRMSE from 0.500 (Std) to 0.200: 60 % less error.",
+        "On class00, BS-Q raises the AUC from 0.750 (Std) to 0.875: 50 % less error.",
     ]
-    assert describe_best(records, "BS-Q")[0] == "BS-Q is best on reg00: NRMSE 0.200."
+    assert describe_best(records, "BS-Q")[0] == "On reg00, BS-Q is best: NRMSE 0.200."
     assert describe_best(records, "PLE") == []
 
 
 def test_sources_state_what_was_not_recorded():
     frame = pd.DataFrame({"seed": [42, 43, 44], "plan": ["a"] * 3, "gpu": ["H200", "H200", None], "commit": [None] * 3})
     sources = dict(list_sources(frame))
-    assert sources["gpu"] == "H200 (2 networks); not recorded (1 networks)"
+    assert sources["gpu"] == "H200 (2 networks); not recorded (1 network)"
     assert sources["commit"] == sources["scikit-learn"] == "not recorded"
     assert sources["random seeds"] == "42, 43, 44"

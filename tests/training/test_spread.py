@@ -71,7 +71,8 @@ def test_ctrl_c_stops_all_devices_and_keeps_their_networks():
             os.kill(os.getpid(), signal.SIGINT)
 
     training = kw.TrainingConfig(max_epochs=5000, patience=None, batch_size=32)
-    model = fitted(["cpu", "cpu"], training=training, callbacks=[interrupt])
+    with pytest.warns(UserWarning, match="stopped by Ctrl-C"):
+        model = fitted(["cpu", "cpu"], training=training, callbacks=[interrupt])
     assert model.trained_.interrupted
     assert np.isfinite(model.predict(X)).all()
 

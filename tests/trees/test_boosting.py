@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import knotwork as kw
-from knotwork._trees import TREE_NAMES, BoostedTrees, TreeMember, boost, can_boost
+from knotwork._trees import SYMMETRIC, TREE_NAMES, BoostedTrees, TreeMember, boost
 from knotwork.errors import ArgumentError
 from knotwork.nn import BACKBONES
 from knotwork.training import Member, TrainingTable, make_objective
@@ -69,9 +69,10 @@ def test_classes_and_several_targets():
 
 @pytest.mark.parametrize("objective", ["gaussian", kw.Tweedie(2.5), lambda outputs, target: (outputs - target) ** 2])
 def test_other_objectives_have_no_trees(objective):
-    assert not can_boost(make_objective(objective, "regression"), 0)
-    assert not can_boost(make_objective("focal", "classification"), 2)
-    assert not can_boost(make_objective("log_loss", "classification"), 1)
+    for kind in (FEW, SYMMETRIC):
+        assert not kind.suits(make_objective(objective, "regression"), 0)
+        assert not kind.suits(make_objective("focal", "classification"), 2)
+        assert not kind.suits(make_objective("log_loss", "classification"), 1)
 
 
 def test_targets_of_any_size():
@@ -185,29 +186,30 @@ def test_what_is_refused():
     with pytest.raises(ArgumentError, match="members must be left at 'all'.*Leave members out"):
         kw.TabularRegressor("PLE", members="networks").fit(X, Y)
     with pytest.raises(
-        ArgumentError, match="members must be 'all' or 'networks': LightGBM has no objective 'gaussian'"
+        ArgumentError,
+        match="members must be 'all' or 'networks': there are no boosted trees for the objective 'gaussian'",
     ):
         kw.TabularRegressor(members="trees", objective="gaussian").fit(X, Y)
 
 
-def test_without_lightgbm_networks_predict(monkeypatch):
-    monkeypatch.setattr("knotwork.estimators._plans.find_spec", lambda name: None)
-    with pytest.raises(ArgumentError, match="LightGBM is not installed"):
-        kw.TabularRegressor(members="trees").fit(X, Y)
+def test_without_lightgbm_trees_are_symmetric(monkeypatch):
+    monkeypatch.setattr("knotwork._trees._lightgbm.find_spec", lambda name: None)
     model = kw.TabularRegressor(effort="fast", random_state=0).fit(X, Y)
-    assert {each["backbone"] for each in model.candidates_} <= set(BACKBONES)
+    assert {each["backbone"] for each in model.candidates_} - set(BACKBONES) == {SYMMETRIC.name}
+    with pytest.raises(ArgumentError, match="no boosted trees for the objective 'absolute'"):
+        kw.TabularRegressor(members="trees", objective="absolute").fit(X, Y)
 
 
 @pytest.mark.slow
-def test_without_docstrings_networks_predict():
+def test_without_docstrings_which_lightgbm_needs_trees_are_symmetric():
     code = (
         "import numpy as np, knotwork as kw\n"
         "X = np.random.default_rng(0).normal(size=(100, 2))\n"
-        "model = kw.TabularRegressor(effort='fast', random_state=0).fit(X, X[:, 0])\n"
-        "print(*[each['backbone'] for each in model.candidates_])\n"
+        "model = kw.TabularRegressor(effort='fast', members='trees', random_state=0).fit(X, X[:, 0])\n"
+        "print(*[each['backbone'] for each in model.candidates_], sep=';')\n"
     )
     done = subprocess.run([sys.executable, "-OO", "-c", code], capture_output=True, text=True, check=True, timeout=300)
-    assert set(done.stdout.split()) <= set(BACKBONES)
+    assert done.stdout.split(";") == [SYMMETRIC.name + "\n"]
 
 
 def test_a_starved_fit_is_as_good_as_trees():

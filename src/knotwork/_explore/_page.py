@@ -15,6 +15,7 @@ import knotwork
 from knotwork._checks import argument_error
 from knotwork._explore._prepare import prepare
 from knotwork._files import write_atomically
+from knotwork._writing import script as write_script
 
 if TYPE_CHECKING:  # needs pandas
     from knotwork.datasets import TextFormat
@@ -168,7 +169,7 @@ def _render(data: dict[str, Any]) -> str:
     folder = files("knotwork._explore")
     style, template = (folder.joinpath(each).read_text("utf-8") for each in ("page.css", "page.html"))
     parts_of_script = [folder.joinpath(f"{each}.js").read_text("utf-8") for each in SCRIPTS]
-    script = "\n".join(['"use strict";', "(() => {", *parts_of_script, "})();"])
+    script = "\n".join(['"use strict";', "(() => {", write_script(), *parts_of_script, "})();"])
     content = json.dumps({**data, "version": knotwork.__version__}, ensure_ascii=True, allow_nan=False)
     parts = {
         "style": style,

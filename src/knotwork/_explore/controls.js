@@ -33,7 +33,7 @@ function showScores() {
   score.changeWhat.textContent = `against Std (${fixed(std.main, 3)})`;
   const compared = view.ghost && ghost !== null && ghost.column === view.column;
   show(score.ghost, compared ? now.main - ghost.score : NaN);
-  score.freedom.textContent = view.all ? `≤ ${count(freedom)}` : `${fixed(freedom, 1)} of ${size + 1}`;
+  score.freedom.textContent = view.all ? `≤ ${counted(freedom)}` : `${fixed(freedom, 1)} of ${size + 1}`;
   score.other.textContent = otherScore(now);
 }
 function show(card, change) {
@@ -124,7 +124,7 @@ function showControls() {
   $("placement-note").hidden = missing.length === 0;
   $("placement-note").textContent = missing.map(({ label, unavailable }) => (unavailable ? `${unavailable}.` : `${label} knots were placed for the ${data.boosted} most important columns.`)).join(" ");
   $("ridge").value = String(Math.log10(view.ridge));
-  $("ridge-value").textContent = written(view.ridge);
+  $("ridge-value").textContent = significant(view.ridge);
   $("ghost").checked = view.ghost;
   $("all").setAttribute("aria-pressed", String(view.all));
   $("all").disabled = data.columns.length < 2;
@@ -170,7 +170,7 @@ function buildList() {
     $("list").append(element("li", {}, button));
   });
   for (const { reason, names } of data.others) {
-    $("others").append(element("details", {}, element("summary", { textContent: `${count(names.length)} more: ${reason}` }),
+    $("others").append(element("details", {}, element("summary", { textContent: `${counted(names.length)} more: ${reason}` }),
                                element("p", { textContent: names.join(", "), tabIndex: 0 })));
   }
 }
@@ -179,7 +179,7 @@ function showList() {
   Array.from($("list").children).forEach((item, index) => {
     const button = item.firstChild, current = index === view.column;
     if (current) button.setAttribute("aria-current", "true"); else button.removeAttribute("aria-current");
-    const text = `${(100 * data.columns[index].importance).toFixed(1)} % · ${labelOf(view.encodings[index])}`;
+    const text = `${percent(data.columns[index].importance)} · ${labelOf(view.encodings[index])}`;
     if (button.children[1].textContent !== text) button.children[1].textContent = text;
   });
 }
@@ -187,16 +187,16 @@ function showList() {
 function showTexts() {
   const column = columnOf(view.column), { n } = groupsOf(column).training, missing = n[column.nGroups - 1];
   $("column-name").textContent = column.name;
-  const distinct = column.centres.length, notes = [`${written(column.domain[0])} to ${written(column.domain[1])}`];
-  if (distinct === 1) notes[0] = `constant: ${written(toValue(column, column.centres[0]))}`;
+  const distinct = column.centres.length, notes = [`${significant(column.domain[0])} to ${significant(column.domain[1])}`];
+  if (distinct === 1) notes[0] = `constant: ${significant(toValue(column, column.centres[0]))}`;
   else if (distinct < 255) notes.push(`${distinct} different values`);
   const heaviest = Math.max(...n.subarray(0, distinct));
-  if (distinct > 2 && heaviest > 0.5 * nTraining) notes.push(`${Math.round((100 * heaviest) / nTraining)} % of rows are ${written(toValue(column, column.centres[n.indexOf(heaviest)]))}`);
-  if (missing > 0) notes.push(`missing in ${fixed((100 * missing) / nTraining, 1)} % of rows: encoded as zeros`);
-  notes.push(`explains ${(100 * column.importance).toFixed(1)} % of the held-out variance alone`);
+  if (distinct > 2 && heaviest > 0.5 * nTraining) notes.push(`${percent(heaviest / nTraining, 0)} of rows are ${significant(toValue(column, column.centres[n.indexOf(heaviest)]))}`);
+  if (missing > 0) notes.push(`missing in ${percent(missing / nTraining)} of rows: encoded as zeros`);
+  notes.push(`explains ${percent(column.importance)} of the held-out variance alone`);
   $("column-note").textContent = notes.join(" · ");
   const kind = isClass ? "logistic ridge fit" : "ridge fit";
-  const what = view.all ? `an additive ${kind} of ${count(data.columns.length)} columns` : `a ${kind} of one column`;
+  const what = view.all ? `an additive ${kind} of ${counted(data.columns.length)} columns` : `a ${kind} of one column`;
   $("claim").textContent = `This is ${what} on ${rowsOf(nTraining, "random ")}, scored on ${rowsOf(data.rows.heldOut, "held-out ")}. A network may rank encodings differently.`;
 }
 
@@ -324,7 +324,7 @@ function addKnot(position) {
   beginChange();
   setKnots(numerics.cleanKnots([...knots, u]));
   update();
-  say(`Knot added at ${written(toValue(column, u))}; held-out ${SCORES.main} ${fixed(fit.score.main, 3)}`);
+  say(`Knot added at ${significant(toValue(column, u))}; held-out ${SCORES.main} ${fixed(fit.score.main, 3)}`);
   shapes.handles.children[knots.indexOf(u)]?.focus();
 }
 
@@ -432,14 +432,14 @@ function showAt(u) {
   const inPanel = Math.min(Math.max(panels.fit.y(prediction), panels.fit.top), panels.fit.bottom);
   const discs = active.map(({ value, j }) => disc(x, panel.y(value * model.coefficients[j] * panel.scale), 3));
   set(shapes.spots, { visibility: "visible", d: disc(x, inPanel, 5) + discs.join("") });
-  const name = familyOf(each).short[0], shown = (z) => (isClass ? fixed(z, 3) : written(toTarget(z)));
-  panels.fit.readout.textContent = `x = ${written(toValue(column, u), column.whole)} · fit ${shown(prediction)}${near.n ? ` · mean nearby ${shown(near.sum / near.n)}` : ""}`;
+  const name = familyOf(each).short[0], shown = (z) => (isClass ? fixed(z, 3) : significant(toTarget(z)));
+  panels.fit.readout.textContent = `x = ${significant(toValue(column, u))} · fit ${shown(prediction)}${near.n ? ` · mean nearby ${shown(near.sum / near.n)}` : ""}`;
   const ones = Array.from(row).filter((value) => value === 1).length;
   const most = box.narrow ? 3 : 5, listed = active.slice(0, most).map(({ value, j }) => `${name}${j + 1} = ${fixed(value, 2)}`);
   panel.readout.textContent = [ones ? `${ones} × 1` : "", ...listed].filter(Boolean).join(" · ") || "all functions are 0 here";
   panels.knots.readout.textContent = `${rowsOf(near.n)} within ± 2 % of the axis`;
   const scale = isClass ? 1 : data.target.scale;
-  panels.residuals.readout.textContent = heldNear.n ? `mean of ${count(heldNear.n)} residuals ${written((heldNear.sum / heldNear.n) * scale)}` : "no held-out rows nearby";
+  panels.residuals.readout.textContent = heldNear.n ? `mean of ${counted(heldNear.n)} residuals ${significant((heldNear.sum / heldNear.n) * scale)}` : "no held-out rows nearby";
   for (const each_ of Object.values(panels)) each_.heading.setAttribute("visibility", box.narrow || box.width < 900 ? "hidden" : "visible");
 }
 function hideReadouts() {

@@ -2,35 +2,13 @@
 
 /* ---- Numbers in words -------------------------------------------------------------------------------------- */
 
-const count = (n) => n.toLocaleString("en-US");
-const rowsOf = (n, kind = "") => `${count(n)} ${kind}row${n === 1 ? "" : "s"}`;
-const exponential = (x, digits) => x.toExponential(digits).replace("-", "−").replace("e+", "e");
-function written(x, whole = false) {
-  if (!Number.isFinite(x)) return "–";
-  if (x === 0) return "0";
-  const size = Math.abs(x);
-  if (size >= 1e7 || size < 1e-4) return exponential(x, 2);
-  const digits = whole && Math.abs(x - Math.round(x)) < 1e-9 ? 0 : size >= 1000 ? 0 : size >= 100 ? 1 : size >= 10 ? 2 : 3;
-  return x.toLocaleString("en-US", { maximumFractionDigits: digits }).replace("-", "−");
-}
-/* Numbers of vertical axes, which have little room: 400k. */
-const compact = new Intl.NumberFormat("en-US", { notation: "compact", maximumSignificantDigits: 3 });
-const short = (x) => (Math.abs(x) >= 1e4 && Math.abs(x) < 1e15 ? compact.format(x).replace("-", "−").replace("K", "k") : written(x));
-const signed = (x, digits) => (Number.isFinite(x) ? (x < 0 ? "−" : "+") + Math.abs(x).toFixed(digits) : "–");
-const fixed = (x, digits) => (Number.isFinite(x) ? x.toFixed(digits).replace("-", "−") : "–");
+const { fixed, significant, percent, counted } = writing;
+const rowsOf = (n, kind = "") => counted(n, `${kind}row`);
+const signed = (x, digits) => fixed(x, digits, true);
 const toTarget = (z) => (isClass ? z : data.target.centre + data.target.scale * z);
 const SCORES = isClass ? { main: "AUC", other: "Log loss" } : { main: "R²", other: "RMSE" };
-const otherScore = (score) => (isClass ? fixed(score.other, 4) : written(score.other * data.target.scale));
+const otherScore = (score) => (isClass ? fixed(score.other, 4) : significant(score.other * data.target.scale));
 const targetText = () => (isClass ? `share of ${data.targetName} = ${data.classes[view.positive]}` : data.targetName);
-
-function ticks(low, high, nTicks) {
-  if (!(high > low) || !Number.isFinite(high - low)) return [low];
-  const raw = (high - low) / nTicks, power = 10 ** Math.floor(Math.log10(raw));
-  const step = [1, 2, 5, 10].map((m) => m * power).find((each) => each >= raw * 0.999);
-  const out = [];
-  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + 1e-9 * step && out.length < 20; i++) out.push(i * step);
-  return out;
-}
 
 /* ---- Drawing ----------------------------------------------------------------------------------------------- */
 
@@ -98,11 +76,11 @@ const px = (column, u) => box.left + toPosition(column, u) * inner();
 const n1 = (x) => Math.round(x * 10) / 10;
 
 /* Draw numbers and lines of a vertical axis, and return the function from values to pixels. */
-function verticalAxis(panel, low, high, nTicks, text) {
+function verticalAxis(panel, low, high, nTicks) {
   const y = (value) => panel.bottom - ((value - low) / (high - low)) * panel.height;
-  const at = ticks(low, high, nTicks);
-  panel.grid.setAttribute("d", at.map((value) => `M${box.left} ${n1(y(value))}H${box.width - box.right}`).join(""));
-  writeLabels(panel.labels, at.map((value) => ({ x: box.left - 7, y: n1(y(value)) + 4, text: text(value), anchor: "end" })));
+  const at = writing.axisTicks(low, high, nTicks);
+  panel.grid.setAttribute("d", at.map(([value]) => `M${box.left} ${n1(y(value))}H${box.width - box.right}`).join(""));
+  writeLabels(panel.labels, at.map(([value, text]) => ({ x: box.left - 7, y: n1(y(value)) + 4, text, anchor: "end" })));
   return y;
 }
 function writeLabels(group, labels) {
@@ -157,7 +135,7 @@ function drawFit(column, model, rows, size, grid, xs) {
   const margin = 0.12 * (high - low);
   [low, high] = [low - margin, high + margin];
   if (isClass) [low, high] = [Math.max(low, -0.02), Math.min(high, 1.02)];
-  const y = verticalAxis(panel, toTarget(low), toTarget(high), 4, short), yz = (z) => y(toTarget(z));
+  const y = verticalAxis(panel, toTarget(low), toTarget(high), 4), yz = (z) => y(toTarget(z));
   panel.y = yz;
   fit.curve = { grid, values: predictRows(model, rows, size) };
   shapes.curve.setAttribute("d", path(xs, fit.curve.values.map(yz)));
@@ -178,7 +156,7 @@ function drawFunctions(model, rows, size, xs) {
     }
   }
   if (!(high > low)) [low, high] = [-1, 1];
-  const margin = 0.06 * (high - low), y = verticalAxis(panel, low - margin, high + margin, 3, short);
+  const margin = 0.06 * (high - low), y = verticalAxis(panel, low - margin, high + margin, 3);
   panel.y = y; panel.scale = scale;
   const zero = n1(y(0));
   panel.zero.setAttribute("d", `M${box.left} ${zero}H${box.width - box.right}`);
@@ -263,7 +241,7 @@ function drawKnots(column) {
     set(element, {
       "aria-label": `Knot ${k + 1} of ${knots.length}`, "aria-valuenow": value,
       "aria-valuemin": toValue(column, k > 0 ? knots[k - 1] : 0), "aria-valuemax": toValue(column, knots[k + 1] ?? 1),
-      "aria-valuetext": `${column.name} ${written(value)}; held-out ${SCORES.main} ${fixed(fit.score.main, 3)}`,
+      "aria-valuetext": `${column.name} ${significant(value)}; held-out ${SCORES.main} ${fixed(fit.score.main, 3)}`,
     });
   });
   panel.heading.textContent = box.narrow ? `${knots.length} knots` : `${knots.length} knots over ${view.ranks ? "the root of the number of rows of each group" : "the histogram of training rows"}`;
@@ -281,7 +259,7 @@ function drawResiduals(column) {
   let reach = 0;
   for (const dot of dots) reach = Math.max(reach, Math.abs(dot.mean) + Math.min(dot.error, 2 * Math.abs(dot.mean) + 1e-3));
   reach = (reach || 1) * scale;
-  const y = verticalAxis(panel, -reach, reach, 2, short);
+  const y = verticalAxis(panel, -reach, reach, 2);
   const inside = (value) => Math.min(Math.max(y(value * scale), panel.top), panel.bottom);
   panel.zero.setAttribute("d", `M${box.left} ${n1(y(0))}H${box.width - box.right}`);
   drawDots(shapes.residualWhiskers, shapes.residualMeans, column, dots, inside, box.narrow ? 2.4 : 3);
@@ -292,19 +270,14 @@ function drawAxis(column) {
   const bottom = panels.residuals.bottom, [low, high] = column.domain, labels = [];
   const nTicks = box.narrow ? 4 : 8;
   if (view.ranks || !Number.isFinite(high - low)) {
-    for (let i = 0; i <= nTicks; i++) labels.push({ u: fromPosition(column, i / nTicks), text: written(toValue(column, fromPosition(column, i / nTicks)), column.whole) });
+    for (let i = 0; i <= nTicks; i++) labels.push({ u: fromPosition(column, i / nTicks), text: significant(toValue(column, fromPosition(column, i / nTicks))) });
   } else {
-    for (const value of ticks(low, high, nTicks)) {
-      if (!column.whole || Number.isInteger(Number(value.toPrecision(12))) || high - low < 1) labels.push({ u: (value - low) / (high - low), text: axisNumber(value) });
+    for (const [value, text] of writing.axisTicks(low, high, nTicks)) {
+      if (!column.whole || Number.isInteger(value) || high - low < 1) labels.push({ u: (value - low) / (high - low), text });
     }
   }
   writeLabels(shapes.axis, [
     ...labels.map(({ u, text }, i) => ({ x: n1(px(column, u)), y: bottom + 16, text, anchor: i === labels.length - 1 && px(column, u) > box.width - 40 ? "end" : "middle" })),
     { x: box.left + inner() / 2, y: bottom + 32, text: view.ranks ? `${column.name} (equal room for equal numbers of rows)` : column.name, anchor: "middle" },
   ]);
-}
-function axisNumber(value) {
-  const size = Math.abs(value);
-  if (size >= 1e7 || (size > 0 && size < 1e-4)) return exponential(value, 1);
-  return Number(value.toPrecision(8)).toLocaleString("en-US", { maximumFractionDigits: 6, useGrouping: size >= 10000 }).replace("-", "−");
 }

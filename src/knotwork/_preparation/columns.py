@@ -149,6 +149,7 @@ class Columns(tuple[TableColumn, ...]):
         categorical: Iterable[str | int] | None = None,
         *,
         dates: str = "features",
+        least_count: int = 1,
         whole: Whole | None = None,
     ) -> "ReadTable":
         """Learn the columns of a table, and read it.
@@ -165,6 +166,8 @@ class Columns(tuple[TableColumn, ...]):
             have no names. Text that is listed is not read as numbers or dates.
         dates : {"features", "error"}, default="features"
             Whether dates and times become numbers, or dates, times and durations are refused, even if they are text.
+        least_count : int, default=1
+            Rows that a category has at least; rarer ones are not kept, and read as new ones.
         whole : Whole, optional
             The whole table's number of rows and labels, if X is a random part of it, with the rows in their order. The
             values that are returned then have the codes of the categories in X only.
@@ -182,6 +185,7 @@ class Columns(tuple[TableColumn, ...]):
             learn_column(columns[place], name, column_label(name, place), is_chosen=place in chosen, dates=dates)
             for place, name in named
         ]
+        learned = [each.without_rare(least_count) for each in learned]
         if whole is not None:
             learned = [each.with_labels(whole.labels.get(place, ())) for place, each in enumerate(learned)]
         n_rows = len(columns[0])

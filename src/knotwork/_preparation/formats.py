@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from knotwork._checks import argument_error, check_choice, listed
 from knotwork._preparation.cells import UTC, Label, is_zone
+from knotwork._writing import MONTH_NAMES
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 
@@ -233,7 +234,7 @@ def _infer_boolean(texts: Sequence[str]) -> BooleanFormat | None:
 
 # Dates and times ----------------------------------------------------------------------------------------------------
 
-MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+MONTHS = tuple(name.casefold() for name in MONTH_NAMES)
 CLOCK = (
     r"(?P<H>\d{1,2}):(?P<M>\d{2})(?::(?P<S>\d{2})(?:[.,](?P<f>\d{1,9}))?)?\s?(?P<ap>[AaPp]\.?[Mm]\.?)?"
     r"\s?(?P<z>Z|UTC|GMT|[+-]\d{2}:?\d{2})?"
@@ -272,6 +273,9 @@ ISO_DATE = re.compile(
 
 DATE_CYCLES = {"month": 12.0, "weekday": 7.0, "hour": 24.0, "day of year": 365.25}
 """Parts of a date that recur, and their periods."""
+
+CYCLE_DECIMALS = 12
+"""Decimals of sines and cosines: far more than a date has, and fewer than those in which rounding errors are."""
 
 ELAPSED = "elapsed days"
 DATE_PARTS = (ELAPSED, "year", *DATE_CYCLES)
@@ -346,7 +350,8 @@ class DateFormat:
         for part in self.parts:
             if part in DATE_CYCLES:
                 angle = 2.0 * np.pi * values[part] / DATE_CYCLES[part]
-                columns += [np.sin(angle), np.cos(angle)]
+                # Rounded, so that equal values are equal: sin(pi) and sin(2 pi) differ in their last bits only.
+                columns += [np.round(wave, CYCLE_DECIMALS) + 0.0 for wave in (np.sin(angle), np.cos(angle))]
             else:
                 columns.append(values[part])
         return np.stack(columns, axis=1)

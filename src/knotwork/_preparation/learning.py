@@ -271,6 +271,16 @@ class Learned:
         categories = tuple(sorted({*every, *self.column.categories}))
         return replace(self, column=replace(self.column, categories=categories), has_all_labels=True)
 
+    def without_rare(self, least_count: int) -> "Learned":
+        """Return a categorical column without categories of fewer rows, which become the code of new ones."""
+        if self.column.role != Role.CATEGORICAL or least_count == 1:
+            return self
+        labels = self.column.categories
+        is_kept = np.bincount(self.values, minlength=len(labels) + 1)[1:] >= least_count
+        codes = np.append(0, np.where(is_kept, np.cumsum(is_kept), 0))
+        categories = tuple(label for label, kept in zip(labels, is_kept.tolist(), strict=True) if kept)
+        return replace(self, column=replace(self.column, categories=categories), values=codes[self.values])
+
 
 def learn_column(values: Any, name: str | None, label: str, *, is_chosen: bool, dates: str) -> Learned:
     """Return what a column holds; parameters as in `Cells.from_column` and `Columns.learn`."""
@@ -343,7 +353,7 @@ def _written_notice(cells: Cells, label: str, written: Format, misfits: "Misfits
     what = "is text" if cells.kind == "text" else "mixes text with numbers"
     sentence = f"{label} {what}, such as {shown(_first(cells))}, and is read as {written.describe()}."
     if misfits:
-        sentence += f" {_misfit_words(misfits)} taken as missing."
+        sentence += f" {_misfit_words(misfits)} taken as missing.{_odd_row(cells, misfits)}"
     is_boolean = isinstance(written, BooleanFormat) and not misfits
     return Notice(NoticeCode.BOOLEANS if is_boolean else NoticeCode.PARSED, sentence)
 
@@ -411,6 +421,15 @@ def _misfit_words(misfits: Misfits) -> str:
     if len(misfits) == 1:
         return f"The text {shown(misfits[0])} is"
     return f"{len(misfits)} other texts, such as {shown(misfits[0])}, are"
+
+
+def _odd_row(cells: Cells, misfits: Misfits) -> str:
+    """Return the sentence about a row of units or of totals, if texts that do not fit are in the first or last row."""
+    rows = np.flatnonzero(np.isin(cells.where, np.flatnonzero([value in misfits for value in cells.values.tolist()])))
+    words = {0: "The first row looks like one of units", len(cells.where) - 1: "The last row looks like one of totals"}
+    if not len(rows) or not {*rows.tolist()} <= {*words}:
+        return ""
+    return f" {'. '.join(words[row] for row in rows.tolist())}: leave it out."
 
 
 def warn_misfits(misfits: Misfits, label: str) -> None:

@@ -1,5 +1,6 @@
 """The target and the weights of rows: class labels and their codes, or the numbers of a regression."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -11,9 +12,10 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import column_or_1d
 
-from knotwork._checks import argument_error, check_choice, listed, type_error
+from knotwork._checks import argument_error, check_choice, listed, shown, type_error, warn_user
+from knotwork._preparation.formats import NumberFormat, infer_format
 from knotwork._tables import check_weights, factorize, floats, missing_mask, refuse_sparse
-from knotwork.errors import ColumnError, ColumnTypeError
+from knotwork.errors import ColumnError, ColumnTypeError, ColumnWarning
 
 LABEL_TYPES: dict[str, type] = {
     "bool": bool,
@@ -23,6 +25,9 @@ LABEL_TYPES: dict[str, type] = {
     "object": str,
 }
 """The types that an array of classes may have, and that of each class in Python."""
+
+
+DIGITS, PLAIN_NUMBER = re.compile(r"\d"), re.compile(r"\s*[+-]?[\d.]+([eE][+-]?\d+)?\s*")
 
 
 @dataclass(frozen=True)
@@ -77,7 +82,7 @@ class Labels:
             if (values != np.trunc(values)).any():
                 raise ColumnError(
                     "Unknown label type: continuous. y must hold classes, but has numbers that are not whole. "
-                    "Use TabularRegressor for a target of numbers, or turn y into classes."
+                    "Use a regressor for a target of numbers, or turn y into classes."
                 )
         if values.dtype.kind in "UT":
             dtype, values = "str", values.astype(object)
@@ -115,8 +120,8 @@ class Labels:
 def check_target(y: Any) -> npt.NDArray[np.float64]:
     """Return the target of a regression as finite floats of shape (n,), several targets as (n, n_targets).
 
-    Missing and infinite values are refused with their count, as are text, dates and complex numbers. A column of shape
-    (n, 1) is taken as one target, with scikit-learn's warning. y is not changed, and may be what is returned.
+    Missing and infinite values are refused with their count, as are dates, complex numbers, and text unless all of it is
+    amounts, such as those of money. A column of shape (n, 1) is taken as one target, with scikit-learn's warning. y is not changed, and may be what is returned.
     """
     shape = np.asarray(y).shape
     if len(shape) == 2 and shape[1] > 1 and shape[0] > 0:
@@ -124,15 +129,34 @@ def check_target(y: Any) -> npt.NDArray[np.float64]:
     values = _one_dimension(y, "Pass one column for each target.")
     if values.dtype.kind == "O" and not any(isinstance(each, str) for each in values):
         values = floats(values, "y")
+    if values.dtype.kind in "OUT":
+        values = _written_numbers(values)
     if values.dtype.kind not in "biuf":
         raise ColumnTypeError(
             "y must hold numbers, but has text or dates: argument must be a real number, not a string. "
-            "Convert y to numbers, or use TabularClassifier for a target of classes."
+            "Convert y to numbers, or use a classifier for a target of classes."
         )
     with np.errstate(over="ignore"):  # what is too large is refused as infinite
         numbers = values.astype(np.float64, copy=False)
     _refuse_not_finite(numbers)
     return numbers
+
+
+def _written_numbers(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return amounts such as "€ 1,200" as numbers, with a warning; other values as they are.
+
+    Plain digits are refused, as elsewhere in Python: it is not known whether such text counts something.
+    """
+    positions, labels = factorize(values.astype(object))
+    if not all(isinstance(label, str) for label in labels) or not any(DIGITS.search(label) for label in labels):
+        return values
+    if all(PLAIN_NUMBER.fullmatch(label) for label in labels):
+        return values
+    written, meaning = infer_format(labels.tolist(), np.bincount(positions))
+    if not isinstance(written, NumberFormat) or meaning is None or np.isnan(meaning).any():
+        return values
+    warn_user(f"y is text, such as {shown(labels[0])}, and is read as {written.describe()}.", ColumnWarning)
+    return np.asarray(meaning[positions])
 
 
 def _several_targets(y: Any) -> npt.NDArray[np.float64]:

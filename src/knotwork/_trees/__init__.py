@@ -1,15 +1,15 @@
-"""Boosted trees as members of a model: trained by LightGBM, kept as plain arrays."""
+"""Boosted trees as members of a model: grown by LightGBM or here, kept as plain arrays."""
 
 from knotwork._trees._boosting import (
     RANDOM,
     SMALL,
+    SYMMETRIC,
     TREE_NAMES,
     USUAL,
     BoostedTrees,
     ForestPiece,
     TreeMember,
     boost,
-    can_boost,
 )
 from knotwork._trees._forest import Forest
 from knotwork._trees._lightgbm import predicts_itself

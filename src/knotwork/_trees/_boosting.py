@@ -12,16 +12,16 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from knotwork._trees._forest import Floats, Forest
+from knotwork._trees._forest import Floats, Forest, Grown, TreeColumns
 from knotwork._trees._lightgbm import (
     LARGEST_TARGET,
     SHARED_METRICS,
-    Grown,
-    TreeColumns,
     grow,
+    has_lightgbm,
     lightgbm_objectives,
     predicts_itself,
 )
+from knotwork._trees._symmetric import GOALS, grow_symmetric
 from knotwork.training import (
     History,
     Member,
@@ -47,7 +47,7 @@ FEWEST_ROUNDS = 10
 @final
 @dataclass(frozen=True)
 class BoostedTrees:
-    """A kind of boosted trees, in LightGBM's terms.
+    """A kind of boosted trees, in LightGBM's terms; symmetric trees are grown here, all others by LightGBM.
 
     Parameters
     ----------
@@ -58,13 +58,15 @@ class BoostedTrees:
     leaves : int, default=31
         Maximum number of leaves of a tree.
     least_rows : int, default=10
-        Minimum number of rows of a leaf.
+        Minimum number of rows of a leaf; symmetric trees have leaves of any size.
     row_share, column_share : float, default=0.8, 0.7
         Shares of the rows and of the columns that each tree is grown on, at random.
     penalty : float, default=0.0
         Weight of the squares of the values of leaves.
     extra : bool, default=False
-        Whether one random threshold of each column is tried instead of all.
+        Whether LightGBM tries one random threshold of each column instead of all.
+    symmetric : bool, default=False
+        Whether all nodes of a level compare one column with one threshold, see `grow_symmetric`.
     rounds : int, default=2000
         Maximum number of trees.
     patience : int, default=50
@@ -79,6 +81,7 @@ class BoostedTrees:
     column_share: float = 0.7
     penalty: float = 0.0
     extra: bool = False
+    symmetric: bool = False
     rounds: int = 2000
     patience: int = 50
 
@@ -86,6 +89,11 @@ class BoostedTrees:
         """Return trees that learn as much within fewer rounds: with fewer than 400 each adds more, up to 0.3."""
         rounds = int(np.clip(rounds, FEWEST_ROUNDS, self.rounds))
         return replace(self, rounds=rounds, learning_rate=float(np.clip(20.0 / rounds, self.learning_rate, 0.3)))
+
+    def suits(self, objective: Objective, n_classes: int) -> bool:
+        """Return whether such trees can be grown for an objective with what is installed."""
+        names = {str(each["objective"]) for each in lightgbm_objectives(objective, n_classes)}
+        return bool(names) and (names <= set(GOALS) if self.symmetric else has_lightgbm())
 
     def settings(self, *, seed: int, n_threads: int) -> dict[str, object]:
         """Return the parameters of LightGBM, without the objective."""
@@ -109,7 +117,10 @@ class BoostedTrees:
 USUAL = BoostedTrees()
 RANDOM = BoostedTrees("boosted trees, random thresholds", extra=True)
 SMALL = BoostedTrees("boosted trees, 15 leaves", leaves=15, least_rows=5, row_share=0.9, column_share=0.9, penalty=1.0)
-TREE_NAMES = tuple(kind.name for kind in (USUAL, RANDOM, SMALL))
+SYMMETRIC = BoostedTrees(
+    "boosted trees, symmetric", learning_rate=0.1, leaves=64, column_share=1.0, penalty=3.0, symmetric=True
+)
+TREE_NAMES = tuple(kind.name for kind in (USUAL, RANDOM, SMALL, SYMMETRIC))
 """Names of the kinds that the efforts train."""
 
 
@@ -127,11 +138,6 @@ class TreeMember(Member):
     """
 
     kind: BoostedTrees = USUAL
-
-
-def can_boost(objective: Objective, n_classes: int) -> bool:
-    """Return whether there are boosted trees for an objective."""
-    return bool(lightgbm_objectives(objective, n_classes))
 
 
 @final
@@ -242,7 +248,9 @@ def _boost_member(
     units = _units(table, member)
     parameters = lightgbm_objectives(table.goal, table.n_classes)
     goals = _targets(table, units)
-    settings = member.kind.settings(seed=member.seed, n_threads=n_threads)
+    kind = member.kind
+    settings = kind.settings(seed=member.seed, n_threads=n_threads)
+    rows = {"train": member.train, "valid": member.valid}
     parts: list[Forest] = []
     grown: list[Grown] = []
     cut = False
@@ -257,17 +265,19 @@ def _boost_member(
     for place, (goal, each) in enumerate((goal, each) for goal in goals for each in parameters):
         metric = SHARED_METRICS.get(str(each["objective"]))
         names = each if metric is None else {**each, "metric": metric}
-        deadline = began + seconds * (place + 1) / n_models
-        result = grow(
-            {**settings, **names}, columns, goal, table.weights,
-            train=member.train, valid=member.valid, rounds=member.kind.rounds, patience=member.kind.patience,
-            is_over=partial(is_over, deadline),
-        )  # fmt: skip
+        in_time = partial(is_over, began + seconds * (place + 1) / n_models)
+        if kind.symmetric:
+            result = grow_symmetric(kind, each, columns, goal, table.weights, **rows, seed=member.seed, is_over=in_time)
+        else:
+            result = grow(
+                {**settings, **names}, columns, goal, table.weights, **rows,
+                rounds=kind.rounds, patience=kind.patience, is_over=in_time,
+            )  # fmt: skip
         first = place if table.task == "regression" else table.d_out - len(result.forest.start)
         parts.append(result.forest.with_outputs(first, table.d_out))
         grown.append(result)
     is_metric = all(each["objective"] in SHARED_METRICS for each in parameters)
-    history = _history(grown, member.kind, perf_counter() - began, is_metric=is_metric)
+    history = _history(grown, kind, perf_counter() - began, is_metric=is_metric)
     return _Boosted(Forest.joined(parts), history, units, cut)
 
 

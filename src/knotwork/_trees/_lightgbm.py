@@ -1,14 +1,16 @@
 """LightGBM: what it calls our objectives, one model of it, and its text as a `Forest`."""
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
 
 from knotwork._checks import load_lightgbm
-from knotwork._trees._forest import Floats, Forest, Ints
+from knotwork._trees._forest import Floats, Forest, Grown, Ints, TreeColumns
 from knotwork.training import Huber, LogLoss, Objective, Quantile, Tweedie
 
 LARGEST_TARGET = 1e30
@@ -16,6 +18,11 @@ LARGEST_TARGET = 1e30
 
 CATEGORY, DEFAULT_LEFT, MISSING_KIND, MISSING_IS_NAN = 1, 2, 3 << 2, 2 << 2
 """Bits of `decision_type` in LightGBM's text."""
+
+
+def has_lightgbm() -> bool:
+    """Return whether LightGBM is installed; it needs docstrings, which ``python -OO`` leaves out."""
+    return find_spec("lightgbm") is not None and sys.flags.optimize < 2
 
 
 def lightgbm_objectives(objective: Objective, n_classes: int) -> list[dict[str, Any]]:
@@ -46,51 +53,6 @@ SHARED_METRICS = {"l2": "l2_root", "l1": "l1", "binary": "binary_logloss", "mult
 def predicts_itself(objective: Objective) -> bool:
     """Return whether sums of trees are what an objective predicts, not outputs that it turns into predictions."""
     return isinstance(objective, Quantile)
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class TreeColumns:
-    """The columns of a table as LightGBM takes them: numbers, then codes.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n, n_numerical + n_categorical)
-        Numbers, NaN where missing, and codes.
-    n_numerical : int
-        Number of numerical columns.
-    cardinalities : tuple of int
-        Number of codes of each categorical column.
-    """
-
-    values: Floats
-    n_numerical: int
-    cardinalities: tuple[int, ...]
-
-    @property
-    def categorical(self) -> list[int]:
-        """Places of the categorical columns."""
-        return list(range(self.n_numerical, self.n_numerical + len(self.cardinalities)))
-
-
-@dataclass(frozen=True, eq=False)
-class Grown:
-    """Trees of one model of LightGBM, and how it was trained.
-
-    Parameters
-    ----------
-    forest : Forest
-        The trees up to the best number of rounds.
-    loss, score : ndarray of shape (n_rounds,)
-        The metric of LightGBM on training and validation rows after every round; scores are NaN without such rows.
-    best : int
-        The number of rounds that was kept.
-    """
-
-    forest: Forest
-    loss: Floats
-    score: Floats
-    best: int
 
 
 def grow(

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from scipy.special import ndtri
 
 from knotwork._checks import argument_error, listed, suggestion
-from knotwork._pictures import panels
+from knotwork._pictures import BLUE, name_panel, name_values, name_vertical, panels
 from knotwork._preparation.columns import CodedTable
 from knotwork.additive._terms import Category, Curve, Surface, Term
 from knotwork.basis import FloatArray
@@ -75,6 +75,7 @@ class AdditiveEffect:
 def effects_of(model: "AdditiveModel", columns: Sequence[Any] | None, interval: float) -> list[AdditiveEffect]:
     """Return the effects of terms; see `AdditiveModel.effects`."""
     names = [term.name for term in model.terms_]
+    columns = [columns] if isinstance(columns, str) else columns
     places = range(len(names)) if columns is None else [_place(names, name) for name in columns]
     return [_effect(model, place, float(ndtri(0.5 + 0.5 * interval))) for place in places]
 
@@ -148,14 +149,26 @@ def _side(model: "AdditiveModel", side: Term, *, is_pair: bool) -> tuple[npt.NDA
 def plot(model: "AdditiveModel", shown: Sequence[AdditiveEffect]) -> Any:
     """Return a figure with a panel for each effect; see `AdditiveModel.plot_effects`."""
     figure, axes = panels(len(shown), "plot_effects")
-    outputs = model._output_names()
+    from knotwork._ticks import round_ticks  # noqa: PLC0415 - needs matplotlib
+
+    outputs, columns = model._output_names(), model.columns_
+    elapsed = {
+        columns.numerical_names[span.places.start]
+        for column, span in zip(columns, columns.spans, strict=True)
+        if column.has_elapsed_days
+    }
+    name_vertical(axes, f"effect on the {'log odds' if hasattr(model, 'classes_') else 'prediction'}")
     for axis, effect in zip(axes, shown, strict=True):
         _draw(axis, effect, outputs)
+        if effect.values.ndim == 1 and effect.values.dtype.kind == "f":
+            round_ticks(axis.xaxis, 4, dates=effect.name in elapsed)
     curves = [axis for axis, effect in zip(axes, shown, strict=True) if effect.values.ndim == 1]
     for axis in curves[1:]:
         axis.sharey(curves[0])  # effects are compared by their heights
     if curves:
         curves[0].autoscale_view()
+    for axis in curves:
+        round_ticks(axis.yaxis)
     _mark_knots(model, axes, shown)
     return figure
 
@@ -172,11 +185,7 @@ def _mark_knots(model: "AdditiveModel", axes: Any, shown: Sequence[AdditiveEffec
 
 
 def _draw(axis: Any, effect: AdditiveEffect, outputs: list[str]) -> None:
-    axis.set_title(
-        " x ".join(map(str, effect.name)) if isinstance(effect.name, tuple) else str(effect.name),
-        fontsize=10,
-        parse_math=False,
-    )
+    name_panel(axis, " x ".join(map(str, effect.name)) if isinstance(effect.name, tuple) else effect.name)
     if effect.values.ndim == 2:
         _draw_map(axis, effect)
         return
@@ -186,7 +195,7 @@ def _draw(axis: Any, effect: AdditiveEffect, outputs: list[str]) -> None:
     else:
         _draw_categories(axis, effect, outputs)
     if len(outputs) > 1:
-        for text in axis.legend(fontsize=7).get_texts():
+        for text in axis.legend(fontsize=8, frameon=False).get_texts():
             text.set_parse_math(False)
 
 
@@ -194,10 +203,10 @@ def _draw_curve(axis: Any, effect: AdditiveEffect, outputs: list[str]) -> None:
     """Draw a line with its interval; the effect of missing values is a dot beside it."""
     known = ~np.isnan(effect.values)
     x = effect.values[known]
-    axis.locator_params(axis="x", nbins=5)
     for column, output in enumerate(outputs):
         values, low, high = (_column(each, column) for each in (effect.effect, effect.low, effect.high))
-        (line,) = axis.plot(x, values[known], linewidth=1.6, label=output)
+        look = {"color": BLUE} if len(outputs) == 1 else {}
+        (line,) = axis.plot(x, values[known], linewidth=1.6, label=output, **look)
         axis.fill_between(x, low[known], high[known], alpha=0.2, color=line.get_color(), linewidth=0)
         if not known.all():
             beside = x[0] - 0.06 * (x[-1] - x[0])
@@ -214,9 +223,9 @@ def _draw_categories(axis: Any, effect: AdditiveEffect, outputs: list[str]) -> N
     for column, output in enumerate(outputs):
         values, low, high = (_column(each, column)[chosen] for each in (effect.effect, effect.low, effect.high))
         errors = [values - low, high - values]
-        axis.errorbar(x, values, yerr=errors, fmt="o", markersize=4, capsize=2, label=output)
-    labels = [_short(effect.values[place]) for place in chosen]
-    axis.set_xticks(x, labels, rotation=40, ha="right", fontsize=8, parse_math=False)
+        look = {"color": BLUE} if len(outputs) == 1 else {}
+        axis.errorbar(x, values, yerr=errors, fmt="o", markersize=4, capsize=2, label=output, **look)
+    name_values(axis, x, effect.values[chosen].tolist())
 
 
 def _draw_map(axis: Any, effect: AdditiveEffect) -> None:

@@ -50,6 +50,9 @@ NO_COVARIANCE = np.empty((0, 0))
 DENSE_SPEED = 8.0
 """How much faster a product of dense matrices is than one of single entries, by the number of products."""
 
+DENSE_ENTRIES = 1 << 23
+"""Entries of a dense matrix of rows at most: more rows are multiplied in parts."""
+
 Products = dict[tuple[Term, Term], FloatArray]
 """The weighted products of the functions of two terms, of which the first does not come before the second."""
 
@@ -225,8 +228,17 @@ class Design:
             for term, tied in zip(self.terms, self._tied, strict=True)
         ]
 
+    @cached_property
+    def _windows(self) -> dict[Term, tuple[tuple[int, ...], ...]]:
+        """For each term a value with the shape of its functions in a row: runs, and functions of a run."""
+        samples = self._encode(slice(0, 1), 0)
+        return {term: ((0,) * v.shape[2],) * v.shape[1] for term, (_, v) in zip(self.terms, samples, strict=True)}
+
     def matrix(self, weights: FloatArray) -> FloatArray:
-        """Return X'WX, from the products of the functions of each pair of terms."""
+        """Return X'WX, from the products of the functions of each pair of terms, or of dense rows if they are few."""
+        n_nonzero = sum(len(window) * len(window[0]) for window in self._windows.values())
+        if sum(map(len, self._transforms)) ** 2 < DENSE_SPEED * n_nonzero**2:
+            return self._dense_matrix(weights)
         products = self._all_products(weights)
         parts = list(zip(self.terms, self._transforms, self.slices, strict=True))
         out = np.empty((self.size, self.size))
@@ -240,13 +252,9 @@ class Design:
         return out
 
     def _all_products(self, weights: FloatArray) -> Products:
-        """Return the weighted products of the functions of each pair of terms, by dense products if they are few."""
-        samples = self._encode(slice(0, 1), 0)
-        windows = {t: ((0,) * v.shape[2],) * v.shape[1] for t, (_, v) in zip(self.terms, samples, strict=True)}
+        """Return the weighted products of the functions of each pair of terms."""
+        windows = self._windows
         sizes = dict(zip(self.terms, map(len, self._transforms), strict=True))
-        n_nonzero = sum(len(window) * len(window[0]) for window in windows.values())
-        if sum(sizes.values()) ** 2 < DENSE_SPEED * n_nonzero**2:
-            return self._dense_products(weights)
         known = self._products[1] if self._products[0] is weights else {}
         pairs = [pair for pair in combinations_with_replacement(self.terms[::-1], 2) if pair not in known]
         # The longer run is in a row of the result.
@@ -261,16 +269,26 @@ class Design:
         self._products = weights, out
         return out
 
-    def _dense_products(self, weights: FloatArray) -> Products:
-        ends = np.cumsum([0, *map(len, self._transforms)]).tolist()
-        total = np.zeros((ends[-1], ends[-1]))
+    def _dense_matrix(self, weights: FloatArray) -> FloatArray:
+        """Return X'WX as a product of dense rows, a part of them at a time."""
+        total = np.zeros((self.size, self.size))
+        n_rows = max(DENSE_ENTRIES // self.size, 1)
         for rows, locals_ in self._chunks():
-            dense = np.zeros((rows.stop - rows.start, ends[-1]))
-            for first, local in zip(ends, locals_, strict=False):
-                _spread(first, *local, dense)
-            total += (dense * weights[rows, None]).T @ dense
-        pieces = dict(zip(self.terms, (slice(a, b) for a, b in pairwise(ends)), strict=True))
-        return {(first, second): total[pieces[first], pieces[second]] for first in pieces for second in pieces}
+            for start in range(rows.start, rows.stop, n_rows):
+                stop = min(start + n_rows, rows.stop)
+                part = slice(start - rows.start, stop - rows.start)
+                dense = self._dense_rows([Local(*(each[part] for each in local)) for local in locals_], stop - start)
+                total += (dense * weights[start:stop, None]).T @ dense
+        return total
+
+    def _dense_rows(self, locals_: Sequence[Local], n_rows: int) -> FloatArray:
+        """Return X of some rows, whose functions are given."""
+        dense = np.ones((n_rows, self.size))
+        for local, transform, place in zip(locals_, self._transforms, self.slices, strict=True):
+            functions = np.zeros((n_rows, len(transform)))
+            _spread(0, *local, functions)
+            dense[:, place] = functions @ transform
+        return dense
 
     def vector(self, values: FloatArray) -> FloatArray:
         """Return X' times values of the rows."""

@@ -44,10 +44,13 @@ MOST_USED, SPARE = 0.55, 4.0
 """A term that uses more than this share of its coefficients in the first fit gets more: this many for each used one."""
 
 MOST_COEFFICIENTS = 3000
-"""Maximum number of coefficients of all terms: tables with very many columns have simpler curves."""
+"""Maximum number of coefficients of all terms: tables with very many columns have simpler curves, at last straight lines."""
 
 ROWS_PER_COEFFICIENT = 3
 """Rows for each coefficient at least, if that leaves curves four functions."""
+
+LINES_FROM = 10
+"""Coefficients for each row from which on curves of four functions would be too many: each column has a line."""
 
 MOST_SCREENED = 40
 """Columns among which pairs are searched: those with the largest effects."""
@@ -206,7 +209,7 @@ class AdditiveModel(BaseEstimator, ABC):
 
         Parameters
         ----------
-        columns : sequence, optional
+        columns : str or sequence, optional
             Names of columns, or positions in an array; pairs as tuples. By default all terms.
         interval : float, default=0.95
             Probability that the effect at a value lies in its interval.
@@ -325,7 +328,9 @@ class _Fit:
         self.shapes = _shapes(model, self.names)
         n_columns = max(len(self.names) + len(self.coded), 1)
         affordable = min(MOST_COEFFICIENTS, weights.sum() / ROWS_PER_COEFFICIENT) / n_columns
-        self.most = int(np.clip(whole(affordable), 4, model.size))
+        # Of very many columns each has a straight line, which is one coefficient.
+        fewest = 4 if 3 * n_columns <= min(MOST_COEFFICIENTS, LINES_FROM * weights.sum()) else 2
+        self.most = int(np.clip(whole(affordable), fewest, model.size))
         self.solutions: list[Solution] = []
 
     def run(self) -> tuple[list[Term], list[Solution]]:
@@ -463,7 +468,8 @@ def _shapes(model: AdditiveModel, names: Sequence[Any]) -> dict[Any, Shape]:
 class AdditiveRegressor(RegressorMixin, AdditiveModel):
     """Predict a number by the sum of a curve for each column: a model whose every part can be read.
 
-    A curve consists of cubic B-splines with knots at quantiles. How smooth it is follows from the data: each has two
+    A curve consists of cubic B-splines with knots at quantiles, or, in a column with wide gaps between its values, of
+    straight lines, which do not swing where there are no rows. How smooth it is follows from the data: each has two
     penalties, whose strengths are chosen by restricted maximum likelihood, so that a column without effect vanishes.
     Categories are shrunk towards their mean, and missing values have an effect of their own. The fit is a closed form,
     and needs neither torch nor a random seed: the order of rows and columns, and weights in place of repeated rows,

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import block_diag, eigh, null_space
 
-from knotwork._equals import by_size
+from knotwork._equals import EQUAL, by_size
 from knotwork._loops import compiled, fill_splines, find_intervals
 from knotwork._preparation.columns import CodedTable
 from knotwork.basis import BSpline, FloatArray, binary_unit
@@ -26,6 +26,12 @@ from knotwork.knots import Column, QuantilePlacement
 
 FEW_VALUES = 8
 """Maximum number of distinct values that each have a coefficient, joined by straight lines."""
+
+CUBIC_FUNCTIONS = 4
+"""The fewest functions of a cubic curve."""
+
+WIDE_GAP = 0.5
+"""Share of the distance of two knots from which on a gap between values is wide, a convention."""
 
 WIDEST_GAP = 1e3
 """Maximum ratio of a distance of knots to the typical one: an outlier must not determine all slopes."""
@@ -276,12 +282,38 @@ class Ties(NamedTuple):
 
 
 def _basis(column: Column, size: int) -> BSpline:
-    """Return cubic splines with knots at quantiles, or straight lines between values if there are few."""
-    n_values = len(column.distinct)
-    if n_values <= FEW_VALUES:
-        return BSpline(column.distinct[1:-1], degree=1, domain=column.domain)
-    size = max(min(size, n_values), 4)
-    return BSpline(QuantilePlacement()(column, size - 4), degree=3, domain=column.domain)
+    """Return cubic splines with knots at quantiles, or straight lines between values if there are few or wide gaps.
+
+    A cubic curve swings where there are no rows; a straight line never leaves the range of the values at its ends. With
+    fewer than four functions the curve is one line.
+    """
+    values, n_values = column.distinct, len(column.distinct)
+    if n_values <= FEW_VALUES or size < CUBIC_FUNCTIONS:
+        return BSpline(values[1:-1] if size >= CUBIC_FUNCTIONS else values[:0], degree=1, domain=column.domain)
+    size = max(min(size, n_values), CUBIC_FUNCTIONS)
+    knots = QuantilePlacement()(column, size - CUBIC_FUNCTIONS)
+    if not _has_gaps(column, knots):
+        return BSpline(knots, degree=3, domain=column.domain)
+    return BSpline(_nearest_values(QuantilePlacement()(column, size - 2), values), degree=1, domain=column.domain)
+
+
+def _has_gaps(column: Column, knots: FloatArray) -> bool:
+    """Return whether two neighbouring values are farther apart than half the distance of the knots around them."""
+    unit = binary_unit(*column.domain)
+    values, breaks = column.distinct * unit, np.concatenate([column.domain[:1], knots, column.domain[1:]]) * unit
+    first = np.searchsorted(breaks, values[:-1], "right") - 1
+    last = np.searchsorted(breaks, values[1:])
+    widths = breaks[np.minimum(last, len(breaks) - 1)] - breaks[np.maximum(first, 0)]
+    return bool((np.diff(values) > (WIDE_GAP + EQUAL) * widths).any())
+
+
+def _nearest_values(knots: FloatArray, values: FloatArray) -> FloatArray:
+    """Return the value of the column next to each knot, of two that are equally near the smaller one."""
+    above = np.searchsorted(values, knots).clip(1, len(values) - 1)
+    low, high = 0.5 * values[above - 1], 0.5 * values[above]  # halves: a difference may overflow
+    is_low = 0.5 * knots - low <= (0.5 + EQUAL) * (high - low)
+    nearest = np.unique(values[np.where(is_low, above - 1, above)])
+    return nearest[(nearest > values[0]) & (nearest < values[-1])]
 
 
 def _local(basis: BSpline, x: FloatArray) -> tuple[npt.NDArray[np.int32], FloatArray]:

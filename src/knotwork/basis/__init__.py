@@ -40,6 +40,7 @@ from knotwork.basis._fitted import (
     FittedColumn,
     FittedPeriodic,
     compiled_table,
+    decode,
     fitted_from_json,
     fitted_to_json,
 )

@@ -120,6 +120,7 @@ class Basis(ABC):
     domain: tuple[float, float] = (0.0, 1.0)
     _smallest: ClassVar[int] = 1  # number of functions without knots
     _is_density: ClassVar[bool] = False  # values have the unit 1 / x, as those of M-splines do
+    is_monotone: ClassVar[bool] = False  # no function falls, and everywhere in the domain one of them rises
     is_cyclic: ClassVar[bool] = False  # values outside the domain are moved into it by whole periods
 
     def __post_init__(self) -> None:

@@ -159,6 +159,8 @@ class ISpline(SplineBasis):
            [1. , 1. ]])
     """
 
+    is_monotone = True
+
     def _values(self, x: FloatArray, breaks: FloatArray) -> FloatArray:
         interval, local = local_bsplines(x, breaks, self.degree + 1)
         tails = np.cumsum(local[:, :0:-1], axis=1)[:, ::-1]  # sums of B_j over the non-zero j > l
@@ -192,6 +194,8 @@ class PiecewiseLinear(Basis):
     array([[0.5, 0. ],
            [1. , 0.5]])
     """
+
+    is_monotone = True
 
     def _values(self, x: FloatArray, breaks: FloatArray) -> FloatArray:
         least, most = np.zeros(self.size), np.ones(self.size)

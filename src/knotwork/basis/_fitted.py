@@ -42,6 +42,9 @@ SMOOTH_LIMIT = 3.0
 LARGEST_BEND = 1e37
 """Limit of the second derivatives of natural splines, so that values stay in the range of float32."""
 
+BISECTIONS = 54
+"""Bisections of a domain: as many as a float64 has digits."""
+
 MIN_SUPPORT = 1e-6
 """Heights of M-splines are computed as if their support covered at least this share of the domain."""
 
@@ -69,6 +72,24 @@ class FittedBasis:
         out[:, : self.basis.size] = self.basis.encode(x, extrapolation)
         out[np.isnan(x)] = 0.0
         return out
+
+
+def decode(fitted: object, encoded: FloatArray) -> FloatArray | None:
+    """Return the values of a column from their encoding, of shape (n, size); None if others have the same encoding.
+
+    The sum of functions that rise is inverted by bisection. A row of NaN stays NaN.
+    """
+    if isinstance(fitted, FittedAffine) and not fitted.smooth:
+        return fitted.shift + fitted.scale * encoded[:, 0]
+    if not isinstance(fitted, FittedBasis) or not fitted.basis.is_monotone:
+        return None
+    sums = encoded.sum(axis=1)
+    low, high = (np.full(len(sums), end) for end in fitted.domain)
+    for _ in range(BISECTIONS):
+        middle = 0.5 * low + 0.5 * high
+        is_below = fitted.encode(middle, "clip").sum(axis=1) < sums
+        low, high = np.where(is_below, middle, low), np.where(is_below, high, middle)
+    return np.where(np.isnan(sums), np.nan, 0.5 * low + 0.5 * high)
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,15 +12,18 @@ import numpy.typing as npt
 from scipy.special import log_softmax
 
 from knotwork._preparation.members import PreparedTable
-from knotwork._trees import TreeMember, boost, can_boost
+from knotwork._trees import SYMMETRIC, USUAL, TreeMember, boost
 from knotwork.compare._inputs import Source
-from knotwork.compare._models import BOOSTED, fit_additive, from_folds, row_estimator
+from knotwork.compare._models import fit_additive, from_folds, row_estimator
 from knotwork.compare._scoring import Scored, codes_of_tested, score_outputs, to_outputs
 from knotwork.errors import MissingPackageError
 from knotwork.estimators import Recipe
 from knotwork.training import TrainingConfig
 
 Floats = npt.NDArray[np.float64]
+
+BOOSTED = {USUAL: "LightGBM", SYMMETRIC: "symmetric trees"}
+"""Kinds of trees: the first that can be trained is."""
 
 LEAST_PROBABILITY = 1e-7
 """Of a class without training rows, for example: its logarithm is finite."""
@@ -109,30 +112,29 @@ def _outputs(estimator: Any, source: Source, rows: npt.NDArray[np.int64]) -> Flo
 def _score_boosting(baseline: Baseline, prepared: PreparedTable, source: Source, deadline: float) -> Scored:
     """Train boosted trees on every fold, side by side, stopped by the same rows as networks."""
     began, table, splits = time.perf_counter(), prepared.table, prepared.splits
-    if not can_boost(table.goal, table.n_classes):
-        raise ValueError("it cannot predict so many classes")
-    members = [TreeMember(split.train, split.valid, (), seed=split.seed, kind=BOOSTED) for split in splits]
+    kind, name = next(each for each in BOOSTED.items() if each[0].settings(table.goal, table.n_classes))
+    members = [TreeMember(split.train, split.valid, (), seed=split.seed, kind=kind) for split in splits]
     n_categorical = len(source.read.columns.cardinalities)
     trained = boost(table, members, n_categorical=n_categorical, seconds=max(deadline - time.perf_counter(), 1e-3))
-    histories, cap = trained.histories, BOOSTED.rounds
+    histories, cap = trained.histories, kind.rounds
     estimator = row_estimator(baseline.kind, source, n_folds=len(splits))
-    late = sum(history.epochs < cap and history.epochs - history.best_epoch < BOOSTED.patience for history in histories)
+    late = sum(history.epochs < cap and history.epochs - history.best_epoch < kind.patience for history in histories)
     return score_outputs(
         prepared,
         trained.outputs(table.numbers, codes_of_tested(prepared), [split.test for split in splits]),
-        candidate=baseline.name,
+        candidate=f"{baseline.name} ({name})",
         kind=baseline.kind,
         epochs=np.array([history.epochs for history in histories]),
         best_epochs=np.array([history.best_epoch for history in histories]),
         train_seconds=(time.perf_counter() - began) / len(splits),
         n_stopped=(0, late if trained.interrupted else 0),
-        make=partial(from_folds, estimator, Recipe((), BOOSTED, TrainingConfig()), source, prepared, members, trained),
+        make=partial(from_folds, estimator, Recipe((), kind, TrainingConfig()), source, prepared, members, trained),
     )
 
 
 BASELINES = (
     Baseline("linear model", "linear", _score_additive),
-    Baseline("boosting (LightGBM)", "boosting", _score_boosting),
+    Baseline("boosting", "boosting", _score_boosting),
     Baseline("additive model (splines)", "additive", _score_additive),
 )
 """The rows without networks, the fastest first."""

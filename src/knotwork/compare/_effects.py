@@ -115,7 +115,7 @@ class FeaturePair:
 class ShownFeature:
     """One feature of a model.
 
-    `importance` is the increase of the loss when the column is shuffled. `values` are numbers or categories, and
+    `importance` is the increase of the loss when the column is shuffled. `values` are numbers, dates or categories, and
     `curves` the mean prediction at each, or the mean probability of each class shown; `lines` are predictions of single
     rows, of shape (n_lines, n_values), without rows if there are several curves. `counts` are rows per value, or per
     bin between `edges` if there are too many values. `knots` has those of each placement and of the model, `missing`
@@ -128,8 +128,8 @@ class ShownFeature:
     curves: Mapping[str, Floats]
     lines: Floats
     counts: npt.NDArray[np.int64]
-    edges: Floats | None
-    knots: Mapping[str, Floats]
+    edges: npt.NDArray[Any] | None
+    knots: Mapping[str, npt.NDArray[Any]]
     missing: float
     pair: FeaturePair | None = None
 
@@ -161,8 +161,8 @@ def feature_effects(
         yield features.show(place, effect, pair)
 
 
-def numbers_by_name(columns: Columns, table: CodedTable) -> dict[str, Floats]:
-    """Return the numbers of a table by the names of its columns, dates as years with a fraction."""
+def numbers_by_name(columns: Columns, table: CodedTable) -> dict[str, npt.NDArray[Any]]:
+    """Return the numbers of a table by the names of its columns, and dates as such."""
     return {
         str(column.name): _in_units(column, table.values(span)[:, 0])
         for column, span in zip(columns, columns.spans, strict=True)
@@ -175,9 +175,11 @@ def _is_axis(column: TableColumn) -> bool:
     return column.role == Role.NUMERICAL or column.has_elapsed_days
 
 
-def _in_units(column: TableColumn, numbers: Floats) -> Floats:
-    """Return numbers of a column as they are drawn: years instead of days since 1970."""
-    return 1970.0 + numbers / 365.2425 if column.role == Role.DATE else numbers
+def _in_units(column: TableColumn, numbers: Floats) -> npt.NDArray[Any]:
+    """Return numbers of a column as they are drawn: dates instead of days since 1970."""
+    if column.role != Role.DATE:
+        return numbers
+    return np.where(np.isnan(numbers), np.nan, 86400.0 * numbers).astype("datetime64[s]")
 
 
 class _Features:
@@ -208,7 +210,7 @@ class _Features:
         return entries[[frequent.index(label) for label in ordered]]
 
     def shown_values(self, place: int, entries: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return values as they are drawn: numbers, years of dates, or categories."""
+        """Return values as they are drawn: numbers, dates, or categories."""
         column = self.columns[place]
         if _is_axis(column):
             return _in_units(column, entries[:, 0])

@@ -13,11 +13,12 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
 from sklearn.metrics import confusion_matrix
 
+from knotwork._ticks import round_ticks
+from knotwork._writing import date_text, fixed, percent, significant
 from knotwork.compare._effects import MODEL_KNOTS, FeaturePair, ShownFeature, ordered_categories
-from knotwork.compare._verdict import RankedRow, Ranking, significant
+from knotwork.compare._verdict import RankedRow, Ranking
 from knotwork.encoders import FeatureChoice
 from knotwork.report import LIGHT, PHONE, Picture, clean_axes, method_colour, new_figure
 
@@ -36,8 +37,8 @@ class FigureRule:
     bands, single_values : int
         Bands of probabilities, and of a feature for residuals, each with about the same number of rows; this many
         different values or categories have a band each.
-    classes, ticks, columns : int
-        Most classes of a confusion matrix, numbers on an axis, and columns of which choices are shown.
+    classes, ticks, dates, columns : int
+        Most classes of a confusion matrix, numbers and dates on an axis, and columns of which choices are shown.
     tail : float
         Share of the values at each end outside of figures of predictions: one outlier would compress the others.
     faint : float
@@ -48,6 +49,7 @@ class FigureRule:
     single_values: int = 12
     classes: int = 8
     ticks: int = 7
+    dates: int = 4
     columns: int = 20
     tail: float = 0.005
     faint: float = 5.0
@@ -67,17 +69,21 @@ def _name(text: str) -> str:
     return short(text, 80)
 
 
-def _tick_text(value: float, _: Any = None) -> str:
-    """Return a number for an axis.
+def _places(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return where values stand on an axis: numbers at themselves, dates at their day, categories side by side."""
+    if values.dtype.kind == "M":
+        return (values - np.datetime64(0, "s")) / np.timedelta64(1, "D")
+    return values if values.dtype.kind == "f" else np.arange(len(values))
 
-    Examples
-    --------
-    >>> [_tick_text(value) for value in (0.25, 1990, 12_500, 2_500_000)]
-    ['0.25', '1990', '12,500', '2.5M']
-    """
-    if 1e6 <= abs(value) < 1e12:
-        return f"{value / 1e6:,.6g}M"
-    return f"{value:,.6g}" if abs(value) >= 1e4 else f"{value:.6g}"
+
+def _texts(values: npt.NDArray[Any], *, digits: int = 3, most: int = 80) -> list[str]:
+    """Return numbers, dates as long as their span needs, or names of categories."""
+    if values.dtype.kind == "M":
+        days = _places(values)
+        return [date_text(day, float(np.ptp(days))) for day in days.tolist()]
+    if values.dtype.kind == "f":
+        return [significant(value, digits) for value in values.tolist()]
+    return [short(str(value), most) for value in values]
 
 
 def _small_figure(
@@ -93,8 +99,7 @@ def _small_figure(
         clean_axes(axes, LIGHT)
         axes.tick_params(labelsize=8)
         axes.grid(axis="y", color=LIGHT.line, linewidth=0.6)
-        axes.yaxis.set_major_locator(MaxNLocator(5))
-        axes.yaxis.set_major_formatter(FuncFormatter(_tick_text))
+        round_ticks(axes.yaxis)
     grid[-1].set_xlabel(across, fontsize=9)
     grid[0].set_ylabel(upwards, fontsize=9)
     return figure, grid
@@ -146,8 +151,7 @@ def _draw_ranking(ranking: Ranking, width: float) -> Figure:
         [dot] = axes.plot([middle], [place], marker, color=colour, markersize=6, gid=f"dot-{place}")
         dot.set_markerfacecolor(filled)
     axes.set_xlim(left, right)
-    axes.xaxis.set_major_locator(MaxNLocator(6))
-    axes.xaxis.set_major_formatter(FuncFormatter(_tick_text))
+    round_ticks(axes.xaxis, 6)
     label = f"% above the {ranking.metric_name} of {short(str(ranking.best.candidate), 30)}"
     axes.set_xlabel(label if width > PHONE else "% above the best", fontsize=9)
     return figure
@@ -176,7 +180,8 @@ def choices_picture(choices: Sequence[FeatureChoice]) -> Picture:
     words = "; ".join(f"{_name(str(choice.column))} {choice.encoding}" for choice in shown)
     caption = (
         "Error of one column's curve in each encoding, on rows that it was not fitted to: the stronger the colour, the "
-        f"better. Cells without colour are {ROOM.faint:.0f} % or more above the best. A dot marks the choice.{left_out}"
+        f"better. Cells without colour are {percent(ROOM.faint / 100)} or more above the best. A dot marks the choice."
+        f"{left_out}"
     )
     label = f"Chosen encodings: {words}."
     return Picture("choices", _draw_choices(shown, WIDE), caption, label, titles, _draw_choices(shown, PHONE))
@@ -215,10 +220,11 @@ def predicted_picture(actual: Floats, predicted: Floats, *, target: str, model: 
     axes.plot(ends, ends, color=LIGHT.red, linewidth=1.2, linestyle="--")
     axes.set(xlim=ends, ylim=ends)
     axes.set_aspect("equal")
-    _number_ticks(axes)
+    for axis in (axes.xaxis, axes.yaxis):
+        round_ticks(axis)
     error = actual - predicted
     spread = float(np.sum((actual - actual.mean()) ** 2))
-    r2 = f"R² {1 - float(np.sum(error**2)) / spread:.3f}" if spread > 0 else ""
+    r2 = f"R² {fixed(1 - float(np.sum(error**2)) / spread, 3)}" if spread > 0 else ""
     words = f"{model}: {r2}, mean absolute error {significant(float(np.abs(error).mean()), 3)}."
     label = f"Predicted against actual {_name(target)}. {words}"
     return Picture(name, figure, f"{words} Exact predictions lie on the line.", label)
@@ -242,12 +248,12 @@ def confusion_picture(
         colour = to_rgba(LIGHT.blue, share)
         axes.fill_between([column - 0.5, column + 0.5], row - 0.5, row + 0.5, color=colour, linewidth=0)
         ink = LIGHT.background if share > 0.65 else LIGHT.ink
-        axes.text(column, row, f"{100 * share:.0f} %", ha="center", va="center", fontsize=8, color=ink)
+        axes.text(column, row, percent(share, 0), ha="center", va="center", fontsize=8, color=ink)
     turned = sum(map(len, labels)) > 30
     axes.set_xticks(np.arange(len(labels)), labels, rotation=35 if turned else 0, ha="right" if turned else "center")
     axes.set_yticks(np.arange(len(labels)), labels)
     axes.set(xlim=(-0.5, len(labels) - 0.5), ylim=(len(labels) - 0.5, -0.5))
-    words = f"{model}: {100 * float((chosen == actual).mean()):.1f} % of rows are predicted correctly."
+    words = f"{model}: {percent(float((chosen == actual).mean()))} of rows are predicted correctly."
     label = f"Predicted against actual classes. {words}"
     return Picture(name, figure, f"{words} Each row of the figure adds up to 100 %.", label)
 
@@ -279,7 +285,7 @@ def calibration_picture(
     below.set_ylabel("rows", fontsize=8.5)
     below.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "0.25", "0.5", "0.75", "1"])
     error = float(np.sum(n * np.abs(x - y)) / n.sum())
-    words = f"{model}: predicted and observed shares differ by {100 * error:.1f} % on average."
+    words = f"{model}: predicted and observed shares differ by {percent(error)} on average."
     caption = f"{words} Bands have about the same number of rows each; bars are 95 % intervals."
     return Picture(name, figure, caption, f"Calibration. {words}")
 
@@ -321,7 +327,7 @@ def learning_picture(ranking: Ranking) -> Picture | None:
     low, first = float(np.nanmin(scores)), float(np.nanquantile(scores, 0.95))
     room = 0.06 * (first - low) or 0.05 * max(abs(low), 1.0)
     axes.set_ylim(low - room, first + room)  # the first epochs would compress the others
-    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+    round_ticks(axes.xaxis, min(6, max(history.epochs for history in histories)))
     capped, late = line.scored.n_stopped
     stopped = [f"{capped} reached the largest number of epochs"] if capped else []
     stopped += [f"{late} reached the time limit"] if late else []
@@ -332,7 +338,7 @@ def learning_picture(ranking: Ranking) -> Picture | None:
 
 @dataclass(frozen=True, eq=False)
 class Bands:
-    """Means of residuals in bands of a feature, with half of their 95 % intervals; `values` are numbers or labels."""
+    """Means of residuals in bands of a feature, with half of their 95 % intervals, by numbers, dates or labels."""
 
     name: str
     values: npt.NDArray[Any]
@@ -340,14 +346,17 @@ class Bands:
     halves: Floats
 
 
-def residual_bands(name: str, column: "Floats | pd.Series[Any]", residuals: Floats) -> Bands:
-    """Return bands of numbers, or a band for each of the most frequent categories.
+def residual_bands(name: str, column: "npt.NDArray[Any] | pd.Series[Any]", residuals: Floats) -> Bands:
+    """Return bands of numbers or dates, or a band for each of the most frequent categories.
 
     Bands have about the same number of rows, and few numbers have a band each; NaN is left out.
     """
     if isinstance(column, np.ndarray):
-        groups = _bands(column)
-        values = np.array([column[rows].mean() for rows in groups])
+        numbers = _places(column)
+        groups = _bands(numbers)
+        values = np.array([numbers[rows].mean() for rows in groups])
+        if column.dtype.kind == "M":
+            values = (86400.0 * values).astype("datetime64[s]")
     else:
         values = ordered_categories(column, column.value_counts().head(ROOM.single_values).index.tolist())
         groups = [np.flatnonzero((column == label).to_numpy()) for label in values]
@@ -359,7 +368,7 @@ def residual_bands(name: str, column: "Floats | pd.Series[Any]", residuals: Floa
 def residual_picture(bands: Bands, place: int, *, limits: tuple[float, float]) -> Picture:
     """Return the mean of residuals, with 95 % intervals, by the value of a feature."""
     figure, [axes] = _small_figure(2.1, short(bands.name, 44), "mean residual")
-    where, style = _places(bands.values), "o-" if bands.values.dtype.kind == "f" else "o"
+    where, style = _places(bands.values), "o-" if bands.values.dtype.kind in "fM" else "o"
     axes.axhline(0, color=LIGHT.muted, linewidth=1)
     axes.vlines(where, bands.means - bands.halves, bands.means + bands.halves, color=LIGHT.blue, linewidth=1.4)
     axes.plot(where, bands.means, style, color=LIGHT.blue, linewidth=1, markersize=4, gid="residuals")
@@ -368,18 +377,10 @@ def residual_picture(bands: Bands, place: int, *, limits: tuple[float, float]) -
     if len(bands.means):
         _value_ticks(axes, bands.values)
         far = int(np.argmax(np.abs(bands.means)))
-        words = f"The mean is farthest from 0 at {_at(bands.values[far])}: {significant(float(bands.means[far]), 3)}."
+        at, mean = _texts(bands.values)[far], significant(float(bands.means[far]), 3)
+        words = f"The mean is farthest from 0 at {at}: {mean}."
     caption = f"{_name(bands.name)}. {words}"
     return Picture(f"residual-{place}", figure, caption, f"Mean residual by {caption}")
-
-
-def _places(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return where values stand on an axis: numbers at themselves, categories side by side."""
-    return values if values.dtype.kind == "f" else np.arange(len(values))
-
-
-def _at(value: Any) -> str:
-    return _tick_text(float(f"{value:.3g}")) if isinstance(value, float) else _name(str(value))
 
 
 def effect_limits(effects: Sequence[ShownFeature]) -> tuple[float, float]:
@@ -409,15 +410,16 @@ def effect_picture(
     if effect.knots:
         _draw_knots(grid[1], effect)
     _draw_counts(grid[-1], effect)
-    missing = f", missing in {100 * effect.missing:.1f} % of rows" if effect.missing > 0 else ""
+    missing = f", missing in {percent(effect.missing)} of rows" if effect.missing > 0 else ""
     weight = "Shuffling it does not raise the loss."
     if effect.importance > 0:
         weight = f"Shuffling it raises the loss by {significant(effect.importance, 3)}."
     label, curve = max(effect.curves.items(), key=lambda item: float(np.ptp(item[1])))
+    at = _texts(effect.values)
     low, high = int(curve.argmin()), int(curve.argmax())
     course = (
-        f"{_name(label or target)}: from {significant(float(curve[low]), 3)} at {_at(effect.values[low])} to "
-        f"{significant(float(curve[high]), 3)} at {_at(effect.values[high])}."
+        f"{_name(label or target)}: from {significant(float(curve[low]), 3)} at {at[low]} to "
+        f"{significant(float(curve[high]), 3)} at {at[high]}."
     )
     label = f"Partial dependence on {_name(effect.name)}, its knots and its distribution. Mean {course}"
     return Picture(f"feature-{place}", figure, f"{_name(effect.name)}{missing}. {weight}", label)
@@ -425,7 +427,7 @@ def effect_picture(
 
 def _draw_curves(axes: Axes, effect: ShownFeature) -> None:
     colours = [LIGHT.blue, LIGHT.orange, LIGHT.green, LIGHT.pink]
-    where, is_number = _places(effect.values), effect.values.dtype.kind == "f"
+    where, is_number = _places(effect.values), effect.values.dtype.kind in "fM"
     dots, line = "o" if not is_number or len(effect.values) <= 10 else "", "-" if is_number else "none"
     for single in effect.lines:
         axes.plot(where, single, color=LIGHT.grey, linewidth=0.6, alpha=0.45, zorder=1, gid="single")
@@ -443,7 +445,15 @@ def _draw_knots(axes: Axes, effect: ShownFeature) -> None:
     rows = list(effect.knots)
     for place, (name, knots) in enumerate(effect.knots.items()):
         colour = LIGHT.red if name == MODEL_KNOTS else LIGHT.muted
-        axes.plot(knots, np.full(len(knots), place), "|", color=colour, markersize=8, markeredgewidth=1.3, gid="knots")
+        axes.plot(
+            _places(knots),
+            np.full(len(knots), place),
+            "|",
+            color=colour,
+            markersize=8,
+            markeredgewidth=1.3,
+            gid="knots",
+        )
     axes.set_yticks(np.arange(len(rows)), rows)
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.tick_params(axis="y", labelsize=7.5, length=0)
@@ -455,10 +465,11 @@ def _draw_counts(axes: Axes, effect: ShownFeature) -> None:
     axes.spines["left"].set_visible(False)
     axes.set_ylabel("rows", fontsize=8.5, color=LIGHT.muted)
     if effect.edges is not None:
-        axes.stairs(effect.counts, effect.edges, fill=True, color=LIGHT.grey, alpha=0.6)
-        span = effect.edges[-1] - effect.edges[0]
-        axes.set_xlim(effect.edges[0] - 0.02 * span, effect.edges[-1] + 0.02 * span)
-        _number_ticks(axes)
+        edges = _places(effect.edges)
+        axes.stairs(effect.counts, edges, fill=True, color=LIGHT.grey, alpha=0.6)
+        span = edges[-1] - edges[0]
+        axes.set_xlim(edges[0] - 0.02 * span, edges[-1] + 0.02 * span)
+        _number_ticks(axes, effect.edges)
         return
     where = _places(effect.values)
     gap = float(np.diff(where).min()) if len(where) > 1 else 1.0
@@ -468,25 +479,26 @@ def _draw_counts(axes: Axes, effect: ShownFeature) -> None:
     _value_ticks(axes, effect.values)
 
 
-def _number_ticks(axes: Axes) -> None:
-    axes.xaxis.set_major_locator(MaxNLocator(ROOM.ticks - 1))
-    axes.xaxis.set_major_formatter(FuncFormatter(_tick_text))
+def _number_ticks(axes: Axes, values: npt.NDArray[Any]) -> None:
+    is_date = values.dtype.kind == "M"
+    round_ticks(axes.xaxis, ROOM.dates if is_date else ROOM.ticks - 1, dates=is_date)
 
 
 def _value_ticks(axes: Axes, values: npt.NDArray[Any]) -> None:
     """Label categories, or numbers if they are few; between many numbers, ticks are at equal distances."""
-    if values.dtype.kind != "f":
-        labels = [short(str(value), 16) for value in values]
+    where = _places(values)
+    if values.dtype.kind not in "fM":
+        labels = _texts(values, most=16)
         turned = sum(map(len, labels)) > 34
         angle, side = (40, "right") if turned else (0, "center")
-        axes.set_xticks(_places(values), labels, rotation=angle, ha=side, fontsize=7.5)
-    elif len(values) <= ROOM.ticks:
-        axes.set_xticks(values, [_tick_text(value) for value in values])
-    elif np.allclose(np.diff(values), values[1] - values[0]):
+        axes.set_xticks(where, labels, rotation=angle, ha=side, fontsize=7.5)
+    elif len(values) <= (ROOM.dates if values.dtype.kind == "M" else ROOM.ticks):
+        axes.set_xticks(where, _texts(values, digits=4))
+    elif values.dtype.kind == "f" and np.allclose(np.diff(values), values[1] - values[0]):
         shown = values[:: -(-len(values) // ROOM.ticks)]
-        axes.set_xticks(shown, [_tick_text(value) for value in shown])
+        axes.set_xticks(shown, _texts(shown, digits=4))
     else:
-        _number_ticks(axes)
+        _number_ticks(axes, values)
 
 
 def pair_picture(effect: ShownFeature, pair: FeaturePair, place: int, *, target: str) -> Picture:
@@ -497,10 +509,10 @@ def pair_picture(effect: ShownFeature, pair: FeaturePair, place: int, *, target:
     shades = figure.axes[0].pcolormesh(pair.surface, cmap="cividis", linewidth=0, antialiased=True, gid="pair")
     for axis, values in ((axes.xaxis, pair.values), (axes.yaxis, pair.others)):
         kept = np.unique(np.linspace(0, len(values) - 1, min(len(values), 6)).round().astype(int))
-        labels = [_at(value) if values.dtype.kind == "f" else short(str(value), 10) for value in values[kept]]
-        axis.set_ticks((kept + 0.5).tolist(), labels)
+        axis.set_ticks((kept + 0.5).tolist(), _texts(values[kept], most=10))
     axes.tick_params(axis="x", labelrotation=0)
-    bar = figure.colorbar(shades, ax=axes, format=FuncFormatter(_tick_text), ticks=MaxNLocator(5))
+    bar = figure.colorbar(shades, ax=axes)
+    round_ticks(bar.ax.yaxis)
     if bar.solids is not None:
         bar.solids.set_rasterized(False)  # images do not follow the mode of the page
     bar.outline.set_visible(False)

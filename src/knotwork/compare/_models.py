@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from knotwork._preparation.columns import CodedTable, Columns, ReadTable
 from knotwork._preparation.members import PreparedTable
-from knotwork._trees import USUAL
 from knotwork.additive import AdditiveClassifier, AdditiveRegressor
 from knotwork.compare._inputs import IN_TIME, Source
 from knotwork.compare._scoring import codes_of_tested
@@ -37,9 +36,6 @@ Floats = npt.NDArray[np.float64]
 
 ADDITIVE_KINDS = ("linear", "additive")
 """Kinds of rows whose models are fitted in one step, without a network."""
-
-BOOSTED = USUAL
-"""What the row of boosting trains."""
 
 ROWS_SHUFFLED = 1000
 """Rows by which the importances of columns of an additive model are computed."""

@@ -12,11 +12,12 @@ import numpy.typing as npt
 import pandas as pd
 
 from knotwork._files import write_atomically
+from knotwork._writing import counted, significant
 from knotwork.compare import _figures as figures
 from knotwork.compare._effects import ShownFeature, numbers_by_name
 from knotwork.compare._inputs import Source
 from knotwork.compare._scoring import Scored
-from knotwork.compare._verdict import HOW, RULE, RankedRow, Ranking, significant
+from knotwork.compare._verdict import HOW, RULE, RankedRow, Ranking
 from knotwork.encoders import FeatureChoice
 from knotwork.estimators import EFFECTS
 from knotwork.report import DARK, LIGHT, Cell, Picture, ReportTable, page_template, shown_picture
@@ -180,11 +181,11 @@ def _residuals(ranking: Ranking, compared: Source, names: Sequence[str], deadlin
     limits = (-1.6 * largest, 1.6 * largest) if largest > 0 else (-1.0, 1.0)
     pictures: list[Picture] = []
     for place, each in enumerate(bands):
-        if time.perf_counter() > deadline:
+        if place and time.perf_counter() > deadline:  # the most important feature is always shown
             break
         pictures.append(figures.residual_picture(each, place, limits=limits))
-    n_shown, n_features = len(pictures), len(names)
-    short = f" Time was short: {n_shown} of {n_features} features are shown." if n_shown < n_features else ""
+    left_out = len(names) - len(pictures)
+    short = f" Time was short: {counted(left_out, 'feature')} of {len(names)} are left out." if left_out else ""
     return pictures, (
         f"Mean of the residuals of the saved model ({words}) in bands of each feature, with 95 % intervals. Means that "
         f"differ from 0 show what the model has not learned.{short}"

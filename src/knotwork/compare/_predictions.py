@@ -13,7 +13,15 @@ from sklearn.base import is_classifier
 
 from knotwork._checks import argument_error, check_bool, check_file, listed, warn_user
 from knotwork._files import write_atomically
-from knotwork.datasets import TextFormat, check_columns, parquet_parts, parquet_rows, read_frame, target_labels
+from knotwork.datasets import (
+    TextFormat,
+    check_columns,
+    header_names,
+    parquet_parts,
+    parquet_rows,
+    read_frame,
+    target_labels,
+)
 
 if TYPE_CHECKING:
     from knotwork._preparation.columns import Columns
@@ -21,6 +29,9 @@ if TYPE_CHECKING:
 
 PART_ROWS = 1 << 18
 """Rows of a larger Parquet file that are predicted at a time."""
+
+MANY_NAMES = 5000
+"""Columns of a text file from which on its header is compared with the model before all of it is read."""
 
 MOST_SCORED = 10_000_000
 """Most predictions that are kept for scoring."""
@@ -108,6 +119,7 @@ def predict_table(
         if out.exists() and used.exists() and out.samefile(used):
             hint = "Its content would be lost: choose another name."
             raise argument_error("out", f"be another file than the {name}", str(out), hint)
+    _check_header(Path(model).expanduser(), path, text, device)
     frames, notes = _frames(path, text)
     first = next(frames)  # errors of the file come before torch is loaded, which takes seconds
     for note in notes:
@@ -145,6 +157,29 @@ def predict_table(
     return pd.concat(tables, ignore_index=True) if keep else n_rows
 
 
+def _check_header(model: Path, path: Path, text: TextFormat | None, device: Any) -> None:
+    """Raise an error for columns that a very wide text file lacks: reading it would take minutes."""
+    names = header_names(path, text or TextFormat()) if path.suffix.lower() != ".parquet" and path.is_file() else []
+    if len(names) > MANY_NAMES:
+        from knotwork.estimators import load  # noqa: PLC0415
+
+        _check_names(names, load(model, device=device).columns_, path.name)
+
+
+def _check_names(names: Sequence[str], columns: "Columns", file: str) -> None:
+    """Raise an error for columns of the model that a file lacks; those that the model ignores may be missing."""
+    used = [] if columns.names is None else [columns.names[place] for place in columns.seen]
+    known = set(names)
+    lacking = [name for name in used if name not in known]
+    if lacking:
+        raise argument_error(
+            "table",
+            f"have the {len(used)} columns that the model uses",
+            f"{len(names)} columns",
+            f"{file} does not have {listed(lacking)}: add them, empty if unknown.",
+        )
+
+
 def _frames(path: Path, text: TextFormat | None) -> tuple[Iterator[pd.DataFrame], list[str]]:
     """Return the parts of a file, and sentences on it; a large Parquet file has several parts."""
     if path.suffix.lower() == ".parquet" and path.is_file() and parquet_rows(path) > PART_ROWS:
@@ -171,15 +206,7 @@ def _features(frame: pd.DataFrame, columns: "Columns", target: str | None, file:
     """
     if columns.names is None:
         return frame.drop(columns=[target] if target in frame else [])
-    used = [columns.names[place] for place in columns.seen]
-    lacking = [name for name in used if name not in frame.columns]
-    if lacking:
-        raise argument_error(
-            "table",
-            f"have the {len(used)} columns that the model uses",
-            f"{len(frame.columns)} columns",
-            f"{file} does not have {listed(lacking)}: add them, empty if unknown.",
-        )
+    _check_names(frame.columns, columns, file)
     return frame[[name for name in columns.names if name in frame.columns]]
 
 

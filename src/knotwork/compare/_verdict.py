@@ -1,11 +1,11 @@
 """One ranking of everything that was trained, the model that is recommended, and the sentences that follow from it."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from knotwork._writing import significant
 from knotwork.compare._scoring import Scored
 from knotwork.encoders import Encoding
 from knotwork.report import enumerate_words
@@ -123,22 +123,6 @@ class Ranking:
     def other(self) -> RankedRow | None:
         """The best row besides the recommended one; None if there is no other."""
         return next((line for line in self.lines if line is not self.chosen), None)
-
-
-def significant(value: float, digits: int = 4) -> str:
-    """Format a number with significant digits, with an exponent only if it is very small or large.
-
-    Examples
-    --------
-    >>> significant(1234.567), significant(0.012345), significant(0.0), significant(1e-9)
-    ('1,235', '0.01235', '0', '1.000e-09')
-    """
-    if value == 0 or not math.isfinite(value):
-        return f"{value:.0f}"
-    place = math.floor(math.log10(abs(value)))
-    if not -6 < place < 12:
-        return f"{value:.{digits - 1}e}"
-    return f"{value:,.{max(digits - 1 - place, 0)}f}"
 
 
 def rank_candidates(scored: Sequence[Scored], *, task: str, naive: float, test_to_train: float) -> Ranking:

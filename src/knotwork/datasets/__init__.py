@@ -30,7 +30,7 @@ from knotwork.datasets._synthetic import (
     synthetic_rentals,
 )
 from knotwork.datasets._table import Dataset, draw_rows
-from knotwork.datasets._text import TextFormat
+from knotwork.datasets._text import TextFormat, header_names
 
 __all__ = [
     "DATASETS",

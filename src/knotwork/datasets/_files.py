@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pandas as pd
 from pandas.api import types
 
-from knotwork._checks import argument_error, check_bool, check_choice, check_file, listed, suggestion, type_error
+from knotwork._checks import argument_error, check_bool, check_choice, check_file, listed, shown, suggestion, type_error
 from knotwork._tables import refuse_type
 from knotwork.datasets._arrow import read_arrow, read_parquet
 from knotwork.datasets._registry import file_sha256
@@ -64,6 +64,9 @@ def _read_columns(read: Callable[[Path], pd.DataFrame], path: Path) -> tuple[pd.
     frame.columns, notes = name_columns([*frame.columns])
     return frame, notes
 
+
+FEWEST_NUMBERS = 3
+"""Numbers that a column has at least if text in its first or last row is called odd, a convention."""
 
 TEXT = (".csv", ".tsv", ".tab", ".txt")
 """Suffixes of text files; one of `COMPRESSIONS` may follow."""
@@ -135,6 +138,12 @@ def read_table(
     if target in chosen:
         raise argument_error("categorical", "not contain the target", target, "Pass task='classification' instead.")
     numerical, texts, empty = _roles(frame.drop(columns=target), chosen)
+    for name in [*texts, target]:
+        if name not in chosen:
+            _refuse_odd_row(frame[name], f"column {name!r}")
+    for name in numerical:
+        if frame[name].dtype == object:  # truth values, some of them missing
+            frame[name] = frame[name].map({True: 1.0, False: 0.0})
     used = [*numerical, *texts, target]
     n_rows = len(frame)
     frame, note = complete_rows(frame[used], used if drop_missing else [target])
@@ -212,12 +221,25 @@ def _roles(features: pd.DataFrame, chosen: list[str]) -> tuple[list[str], list[s
             empty.append(name)
         elif name in chosen or is_category or holds in ("string", "mixed-integer"):
             texts.append(name)
-        elif types.is_numeric_dtype(column):
+        elif types.is_numeric_dtype(column) or holds == "boolean":
             numerical.append(name)
         else:
             refuse_type(nw.from_native(column, series_only=True).dtype, f"column {name!r}")
             raise ColumnTypeError(f"column {name!r} holds {holds} values. Convert it to numbers or text.")
     return numerical, texts, empty
+
+
+def _refuse_odd_row(column: "pd.Series[Any]", label: str) -> None:
+    """Raise an error if a column is numbers but for its first row, of units, or its last row, of totals."""
+    odd = np.flatnonzero(pd.to_numeric(column, errors="coerce").isna() & column.notna())
+    ends = {0: ("first", "units"), len(column) - 1: ("last", "totals")}
+    if not 1 <= len(odd) <= 2 or not set(odd.tolist()) <= set(ends) or column.notna().sum() - len(odd) < FEWEST_NUMBERS:
+        return
+    place, content = ends[int(odd[0])]
+    raise ColumnTypeError(
+        f"{label} holds numbers, but {shown(column.iloc[odd[0]])} in its {place} row, as rows of {content} do. "
+        "Remove this row from the file, or list the column in `categorical`."
+    )
 
 
 def target_labels(column: "pd.Series[Any]", *, had_missing: bool) -> npt.NDArray[Any]:

@@ -5,11 +5,13 @@ servers. Every result is compared with the registry, so that a different table i
 """
 
 import contextlib
+import gzip
 import io
 import lzma
 import socket
 import struct
 import time
+import urllib.request
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -20,7 +22,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 from urllib.error import HTTPError
-from urllib.request import urlopen
+from urllib.request import BaseHandler, Request, build_opener, install_opener, urlopen
+from urllib.response import addinfourl
 
 import numpy as np
 import pandas as pd
@@ -205,7 +208,8 @@ class DownloadLimits:
     connection, download : float
         Seconds without an answer, and seconds of a whole download: conventions.
     archive, member : int
-        Bytes of an archive and of a file in it: ten times the largest of `DATASET_SOURCES`.
+        Bytes that a server sends, and bytes of a file that is packed in them: ten times the largest of
+        `DATASET_SOURCES`.
     """
 
     connection: float = 60.0
@@ -215,6 +219,9 @@ class DownloadLimits:
 
 
 LIMITS = DownloadLimits()
+
+OPENML_ERRORS = (OSError, HTTPException, ValueError, LookupError, TypeError, EOFError, zlib.error)
+"""Errors of connections, and those that scikit-learn raises for answers that it cannot read."""
 
 DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, struct.error, ValueError)
 """Errors that readers of archives raise."""
@@ -253,9 +260,13 @@ class UCIArchive:
 
 @dataclass(frozen=True)
 class ByHand:
-    """A table that no server provides in the form used by the study; `reason` is the end of a sentence."""
+    """A table that no server provides in the form used by the study.
+
+    `reason` is the end of a sentence; `recipe` says in sentences how the table is built.
+    """
 
     reason: str
+    recipe: str
     label: str = "by hand"
 
 
@@ -294,7 +305,11 @@ _ABALONE = ("Sex", *DATASETS["abalone"].numerical, DATASETS["abalone"].target)
 DATASET_SOURCES: Mapping[str, OpenML | UCIArchive | ByHand] = MappingProxyType(
     {
         "abalone": UCIArchive(1, "abalone", ("abalone.data",), partial(_csv, names=_ABALONE)),
-        "california": ByHand("207 missing values were filled from the StatLib original, not from OpenML 45028"),
+        "california": ByHand(
+            "207 missing values were filled from the StatLib original, not from OpenML 45028",
+            "Take housing.csv of github.com/ageron/handson-ml2 (datasets/housing), and fill total_bedrooms where it is "
+            "missing from the rows of StatLib's 'houses', which has the same rows in the same order.",
+        ),
         "cpu_small": OpenML(227),
         "diamonds": OpenML(44979),
         "house_sales": OpenML(42092),
@@ -305,7 +320,11 @@ DATASET_SOURCES: Mapping[str, OpenML | UCIArchive | ByHand] = MappingProxyType(
         "house_8l": OpenML(218),
         "pulsar": UCIArchive(372, "htru2", ("HTRU_2.csv",), partial(_csv, names=DATASETS["pulsar"].columns)),
         "sulfur": OpenML(44020),
-        "fifa_wage": ByHand("OpenML 44026 has other features and the logarithm of the target"),
+        "fifa_wage": ByHand(
+            "OpenML 44026 has other features and the logarithm of the target",
+            "Take players_22.csv of Kaggle's FIFA 22 (stefanoleone992), keep age, height_cm, weight_kg, "
+            "release_clause_eur and the target wage_eur, and drop the rows with missing values, which leaves 18,063.",
+        ),
         "sgemm": UCIArchive(440, "sgemm+gpu+kernel+performance", ("sgemm_product.csv",), _csv),
         "protein": UCIArchive(265, "physicochemical+properties+of+protein+tertiary+structure", ("CASP.csv",), _csv),
         "adult": UCIArchive(2, "adult", ("adult.data", "adult.test"), _adult),
@@ -314,11 +333,24 @@ DATASET_SOURCES: Mapping[str, OpenML | UCIArchive | ByHand] = MappingProxyType(
         "fico": OpenML(45554),
         "marketing": UCIArchive(*_BANK, _marketing),
         "eeg": UCIArchive(264, "eeg+eye+state", ("EEG Eye State.arff",), _eeg),
-        "gamma": ByHand("it is a balanced subsample of UCI 159, and OpenML 44085 may have drawn other rows"),
-        "ipums": ByHand("it was built from the original of 1997 by the rules of the Grinsztajn benchmark"),
+        "gamma": ByHand(
+            "it is a balanced subsample of UCI 159, and OpenML 44085 may have drawn other rows",
+            "Take magic04.data of UCI 159, draw as many rows of class g as class h has with numpy's RandomState(0), and "
+            "drop duplicate rows, which leaves 13,261.",
+        ),
+        "ipums": ByHand(
+            "it was built from the original of 1997 by the rules of the Grinsztajn benchmark",
+            "Take kdd_ipums_la_97-small.arff, keep the 20 numeric attributes with at least 10 distinct values, make class "
+            "P of the rows whose tranwork is missing or Bus_or_streetcar and N of the others, draw as many rows of P as N "
+            "has with numpy's RandomState(0), and drop duplicate rows, which leaves 5,180.",
+        ),
         "loan_status": OpenML(46434),
         "air_quality": OpenML(46880),
-        "loan_type": ByHand("it is derived from a snapshot of the World Bank's loans that has no permanent address"),
+        "loan_type": ByHand(
+            "it is derived from a snapshot of the World Bank's loans that has no permanent address",
+            "Take the snapshot 'IBRD statement of loans and guarantees' of 2025-03-31, drop the rows without an interest "
+            "rate, duplicate rows, those of type GURB and loans approved after 2024-10-31, which leaves 8,545.",
+        ),
         "shuttle": OpenML(40685),
     }
 )
@@ -352,7 +384,7 @@ def fetch_dataset(key: str) -> Path:
     if isinstance(source, ByHand):
         raise DatasetUnavailableError(
             f"data set {key!r} ({spec.reference}) cannot be built from a download: {source.reason}. "
-            f"Next: {_use_copy(spec)}"
+            f"{source.recipe} It needs the columns {listed(spec.columns, most=40)}. Next: {_use_copy(spec)}"
         )
     table = _fetch_uci(source, spec) if isinstance(source, UCIArchive) else _fetch_openml(source, spec)
     frame = _conform(table, spec)
@@ -367,7 +399,7 @@ def fetch_dataset(key: str) -> Path:
 
 def _fetch_openml(source: OpenML, spec: DatasetSpec) -> pd.DataFrame:
     try:
-        with _timeout(LIMITS.connection):
+        with _timeout(LIMITS.connection), _limited():
             table: pd.DataFrame = fetch_openml(
                 data_id=source.data_id,
                 target_column=None,  # the target stays a column of the table
@@ -376,7 +408,7 @@ def _fetch_openml(source: OpenML, spec: DatasetSpec) -> pd.DataFrame:
                 cache=False,
                 n_retries=1,
             ).data
-    except (OSError, HTTPException, ValueError, LookupError, TypeError, EOFError, zlib.error) as error:
+    except (_ArchiveError, *OPENML_ERRORS) as error:
         raise _unavailable(spec, f"{OPENML_SERVER}/d/{source.data_id}", error) from error
     return table
 
@@ -399,17 +431,72 @@ class _ArchiveError(Exception):
     """An archive that cannot be unpacked; the message is the reason, to follow a colon."""
 
 
-def _download(url: str) -> bytes:
-    parts, n_bytes, deadline = [], 0, time.monotonic() + LIMITS.download
-    with urlopen(url, timeout=LIMITS.connection) as answer:
-        while part := answer.read1(1 << 16):  # returns the bytes that have arrived
+class _LimitReached(BaseException):
+    """An answer that is too long or too late; no Exception, for which scikit-learn would ask the server again."""
+
+
+class _Limiter(BaseHandler):
+    """Reads answers whole, within the limits of a download: urllib hands each of them to it."""
+
+    def __init__(self) -> None:
+        self._deadline = time.monotonic() + LIMITS.download
+
+    def http_response(self, request: Request, response: Any) -> Any:
+        """Return an answer that has arrived; urllib treats those with an error."""
+        if not 200 <= response.status < 300:
+            return response
+        with response:
+            content, headers = self._read(response), response.headers
+        if headers.get("Content-Encoding", "") == "gzip":
+            content = _unzipped(content)
+            del headers["Content-Encoding"]
+        answer = addinfourl(io.BytesIO(content), headers, request.full_url, response.status)
+        answer.msg = response.msg  # type: ignore[attr-defined]  # urllib reads it
+        return answer
+
+    https_response = http_response
+
+    def _read(self, response: Any) -> bytes:
+        parts, n_bytes = [], 0
+        while part := response.read1(1 << 16):  # returns the bytes that have arrived
             n_bytes += len(part)
             if n_bytes > LIMITS.archive:
-                raise _ArchiveError(f"the server's answer is longer than {LIMITS.archive:,} bytes")
-            if time.monotonic() > deadline:
-                raise _ArchiveError(f"the server has not sent the whole archive in {LIMITS.download:.0f} seconds")
+                raise _LimitReached(f"the server's answer is longer than {LIMITS.archive:,} bytes")
+            if time.monotonic() > self._deadline:
+                raise _LimitReached(f"the server has not sent the whole answer in {LIMITS.download:.0f} seconds")
             parts.append(part)
-    return b"".join(parts)
+        return b"".join(parts)
+
+
+def _unzipped(content: bytes) -> bytes:
+    """Return what is packed in an answer, which must not be too long."""
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
+            unpacked = file.read(LIMITS.member + 1)
+    except DAMAGED + (OSError,) as error:
+        raise _LimitReached(f"the server's answer is damaged ({printable(str(error)[:200])})") from error
+    if len(unpacked) > LIMITS.member:
+        raise _LimitReached(f"the server's answer would have more than {LIMITS.member:,} bytes")
+    return unpacked
+
+
+@contextlib.contextmanager
+def _limited() -> Iterator[None]:
+    """Keep all downloads together, also those of scikit-learn, within the limits."""
+    before = getattr(urllib.request, "_opener", None)
+    install_opener(build_opener(_Limiter()))
+    try:
+        yield
+    except _LimitReached as error:
+        raise _ArchiveError(*error.args) from None
+    finally:
+        install_opener(before)  # type: ignore[arg-type]  # None is the one of urllib
+
+
+def _download(url: str) -> bytes:
+    with _limited(), urlopen(url, timeout=LIMITS.connection) as answer:
+        content: bytes = answer.read()
+    return content
 
 
 def _member(archive: bytes, name: str) -> bytes:

@@ -179,6 +179,18 @@ def read_text(path: Path, settings: TextFormat) -> tuple[pd.DataFrame, list[str]
         return _read(_convert(path, file.read(), None), settings)
 
 
+def header_names(path: Path, settings: TextFormat) -> list[str]:
+    """Return the column names of a text file from its first line alone; none of one that is compressed or damaged."""
+    if path.suffix.lower() in COMPRESSIONS:
+        return []
+    try:
+        line = _open_content(path, settings.encoding).head().partition("\n")[0]
+        header = next(csv.reader([line], delimiter=settings.sep or _detect_sep(line, path)), [])
+        return name_columns(header)[0]
+    except (OSError, ValueError, csv.Error):  # reading the whole file explains it
+        return []
+
+
 def _read(content: _Content, settings: TextFormat) -> tuple[pd.DataFrame, list[str]]:
     head = content.head()
     if not head.strip("\r\n \t\ufeff"):

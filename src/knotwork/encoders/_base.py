@@ -46,12 +46,13 @@ from knotwork.basis import (
     FittedColumn,
     FloatArray,
     compiled_table,
+    decode,
     encode_dense,
     encode_sparse,
 )
 from knotwork.encoders._clusters import Cluster, find_cluster
 from knotwork.encoders._sketch import TableSketch
-from knotwork.errors import ArgumentError
+from knotwork.errors import ArgumentError, ArgumentTypeError
 from knotwork.knots import TASKS, Column, Placement, Target, describe, resolve_placement
 
 FEWEST_VALUES_FOR_THREADS = 50_000
@@ -98,6 +99,18 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
     _sketch: TableSketch | None = None
     _left_out: tuple[str, ...] = ()
     _extrapolations: Sequence[str] = [name for name in EXTRAPOLATIONS if name != "periodic"]
+
+    def __new__(cls, *args: Any, **options: Any) -> Self:
+        """Explain an argument that other libraries have."""
+        del args
+        if "n_knots" in options:
+            hint = (
+                f"Write size: a basis has n_knots + degree + 1 columns, bins are n_knots + 1. size={options['n_knots']}"
+            )
+            raise ArgumentTypeError(
+                f"{cls.__name__}() got an unexpected keyword argument 'n_knots'. {hint}, for example."
+            )
+        return super().__new__(cls)
 
     @property
     def _supervised(self) -> bool:
@@ -408,6 +421,38 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
         table = compiled_table(tuple(encodings), extrapolation=self.extrapolation, indicator=indicator)
         encode = encode_sparse if self.sparse_output else encode_dense
         return encode(values, table, dtype=np.dtype(self.dtype), n_threads=count_threads(self.n_jobs))
+
+    def inverse_transform(self, X: Any) -> FloatArray:
+        """Return the values that were encoded, for I-splines, piecewise-linear encoding and scaling.
+
+        Values outside of the training range were moved to its ends, and come back as these, and with
+        ``missing="zeros"`` missing values as the smallest; ``missing="indicator"`` returns them as NaN. Encodings in
+        float32 have seven digits.
+
+        Parameters
+        ----------
+        X : array or sparse array of shape (n, sum of encoding sizes)
+            What `transform` returned.
+
+        Returns
+        -------
+        ndarray of shape (n, d)
+            The values, in the units of the table.
+        """
+        check_is_fitted(self)
+        encoded = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
+        width = len(self.get_feature_names_out())
+        if encoded.ndim != 2 or encoded.shape[1] != width:
+            raise argument_error("X", f"have the shape (n, {width}), as transform returns it", encoded.shape)
+        extra, start, columns = int(self.missing == "indicator"), 0, []
+        for fitted, label in zip(self.fitted_, column_labels(self), strict=True):
+            values = decode(fitted, encoded[:, start : start + fitted.size])
+            if values is None:
+                hint = "Several values have one encoding: use I-splines, piecewise-linear encoding or scaling."
+                raise argument_error("encoder", f"have rising functions of {label}", self, hint)
+            start += fitted.size + extra
+            columns.append(np.where(encoded[:, start - 1] > 0.5, np.nan, values) if extra else values)
+        return np.stack(columns, axis=1)
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
         """Return the names of the output columns, such as ``age_bs0``, and of a pair ``lat:lon_bs0_bs3``.

@@ -7,7 +7,7 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
-from knotwork._checks import argument_error, check_bool, check_choice, check_int, type_error
+from knotwork._checks import argument_error, check_bool, check_choice, check_int, type_error, warn_user
 from knotwork.basis import (
     EXTRAPOLATIONS,
     FAMILIES,
@@ -28,6 +28,9 @@ SCALINGS = {
     "minmax": "the training range becomes [0, 1]",
     "robust": "median 0 and interquartile range 1, then clipped smoothly",
 }
+
+FEWEST_COUNTED, MOST_COUNTED = 4, 366
+"""Distinct values of a column that counts the parts of a period: from quarters to the days of a year."""
 
 WAVE_FAMILIES = {"periodic": "cosines and sines", "cosine": "cosines with phases"}
 
@@ -175,6 +178,8 @@ class SplineEncoder(Encoder):
         family = self._family()
         if self.period is not None:
             column = column.in_period(check_period(self.period))
+        elif family.basis.is_cyclic:
+            _warn_of_period(column)
         n_knots = self.size - family.smallest_size(self.degree)
         knots = resolve_placement(self.placement)(column, n_knots, target, seed)
         return FittedBasis(family.make(knots, degree=self.degree, domain=column.domain), self.size)
@@ -192,6 +197,17 @@ class SplineEncoder(Encoder):
             advice = "Choose family='bspline' or 'cyclic'."
             raise argument_error("extrapolation", f"not be 'periodic' for {family.label}", self.extrapolation, advice)
         return FAMILIES[family.cyclic]
+
+
+def _warn_of_period(column: Column) -> None:
+    """Warn if a column of cyclic splines counts, as hours do from 0 to 23: its two ends would be one point."""
+    values = column.distinct
+    if FEWEST_COUNTED <= len(values) <= MOST_COUNTED and (np.diff(values) == 1.0).all() and values[0] in (0.0, 1.0):
+        first, last = (f"{value:g}" for value in values[[0, -1]])
+        warn_user(
+            f"A column of cyclic splines has the whole numbers from {first} to {last}, and no period: {first} and {last} "
+            f"become one point. Pass period={len(values)}, or period=({first}, {values[-1] + 1:g})."
+        )
 
 
 @final

@@ -122,6 +122,7 @@ class TabularEstimator(BaseEstimator):
         super().set_params(**with_nested(super().get_params(deep=False), params, self._task))
         return self
 
+    @hinted
     def fit(
         self,
         X: Any,
@@ -321,7 +322,7 @@ class TabularEstimator(BaseEstimator):
         ----------
         X : table of shape (n, d)
             Rows such as those of the fit.
-        columns : sequence, optional
+        columns : str or sequence, optional
             Names of columns, or positions in an array; by default all that the model uses.
         n_points : int, default=40
             Maximum number of values of a numerical column.
@@ -384,7 +385,7 @@ class TabularEstimator(BaseEstimator):
         ----------
         X : table of shape (n, d)
             Rows such as those of the fit.
-        columns : sequence, optional
+        columns : str or sequence, optional
             Names of columns, or positions in an array; by default the nine most important ones.
 
         Returns

@@ -298,9 +298,9 @@ class Residuals:
         return self.values[:, place], self.values[:, above]
 
 
-def temperature(rows: HeldOut) -> float:
-    """Return the temperature t with which the probabilities ``p ** (1 / t)``, of sum one, have the best log loss."""
-    logits = np.log(np.maximum(rows.predictions, SMALLEST_PROBABILITY))
+def temperature(rows: HeldOut, offsets: Sequence[float] = ()) -> float:
+    """Return the temperature t with which `tempered` probabilities have the best log loss."""
+    logits = _shifted(rows.predictions, offsets)
     held = torch.from_numpy(rows.target)[None]
     weights = None if rows.weights is None else torch.from_numpy(rows.weights)[None]
 
@@ -310,17 +310,26 @@ def temperature(rows: HeldOut) -> float:
     return float(np.exp(minimize_scalar(loss, bounds=TEMPERATURES, method="bounded").x))
 
 
-def tempered(probabilities: FloatArray, temperature: float) -> FloatArray:
-    """Return the probabilities ``p ** (1 / temperature)``, divided by their sum, of shape (n, n_classes)."""
-    if temperature == 1.0:
+def tempered(probabilities: FloatArray, temperature: float, offsets: Sequence[float] = ()) -> FloatArray:
+    """Return the probabilities ``(p / exp(offsets)) ** (1 / temperature)``, divided by their sum, (n, n_classes).
+
+    Members that were trained with weights of classes predict w p, divided by its sum: offsets are the logarithms of w.
+    """
+    if temperature == 1.0 and not offsets:
         return probabilities
-    shares: FloatArray = softmax(np.log(np.maximum(probabilities, SMALLEST_PROBABILITY)) / temperature, axis=-1)
+    shares: FloatArray = softmax(_shifted(probabilities, offsets) / temperature, axis=-1)
     return shares
 
 
-def reliability(rows: HeldOut, temperature: float) -> list[dict[str, Any]]:
+def _shifted(probabilities: FloatArray, offsets: Sequence[float]) -> FloatArray:
+    """Return the logarithms of probabilities without those of the weights of their classes."""
+    logits: FloatArray = np.log(np.maximum(probabilities, SMALLEST_PROBABILITY))
+    return logits - np.array(offsets) if offsets else logits
+
+
+def reliability(rows: HeldOut) -> list[dict[str, Any]]:
     """Return `TabularClassifier.calibration_`."""
-    probabilities = tempered(rows.predictions, temperature)
+    probabilities = rows.predictions
     weights = np.ones(len(probabilities)) if rows.weights is None else rows.weights
     chosen, hits = probabilities.max(axis=1), probabilities.argmax(axis=1) == rows.target
     groups = np.array_split(np.argsort(chosen, kind="stable"), min(N_GROUPS, len(chosen)))

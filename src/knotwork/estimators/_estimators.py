@@ -67,9 +67,9 @@ class TabularRegressor(RegressorMixin, TabularEstimator):
         ``"per-feature"``: for each column the encoding that `knotwork.choose_per_feature` chooses on training rows;
         `encoding_choices_` has the reasons.
     members : {"all", "networks", "trees"}, default="all"
-        What `effort` trains: boosted trees and networks, or one of them alone. Trees are LightGBM's. There are none for
-        objectives that it does not have (``"gaussian"``, ``"focal"``, functions), for tables that are read in batches,
-        and if LightGBM is not installed.
+        What `effort` trains: boosted trees and networks, or one of them alone. There are no trees for
+        objectives that LightGBM does not have (``"gaussian"``, ``"focal"``, functions) and for tables that are read in
+        batches. Without LightGBM all trees are symmetric, which squared error, classes and positive targets have.
     n_members : int, optional
         Number of networks that are trained together from different random seeds and whose predictions are averaged;
         with ``search="validated"`` and ``"ensemble"``, of every encoding. By default as `effort` decides, or one.

@@ -14,11 +14,22 @@ import numpy.typing as npt
 from sklearn.utils import check_random_state
 
 from knotwork._checks import argument_error, check_int, listed, suggestion
-from knotwork._pictures import ColumnPicture, count_values, panels, picture_fitted
+from knotwork._pictures import (
+    BLUE,
+    ColumnPicture,
+    count_values,
+    name_panel,
+    name_values,
+    name_vertical,
+    panels,
+    picture_fitted,
+)
 from knotwork._preparation.columns import CodedTable, Span
+from knotwork._writing import percent
 from knotwork.basis import FittedBasis, make_basis
 from knotwork.encoders import Encoding
 from knotwork.estimators._model import FittedModel
+from knotwork.training import METRICS
 
 if TYPE_CHECKING:  # an estimator that is made does not load additive models
     from knotwork.additive import Contributions
@@ -45,6 +56,8 @@ class EffectRule:
         Lines of single rows in a plot.
     n_panels : int
         Columns in a plot, unless they are named.
+    n_named : int
+        Members whose learning curves have a colour and a name each.
     """
 
     n_rows: int = 200
@@ -52,6 +65,7 @@ class EffectRule:
     outermost: float = 0.01
     n_lines: int = 40
     n_panels: int = 9
+    n_named: int = 8
 
 
 EFFECTS = EffectRule()
@@ -127,6 +141,7 @@ def _places(model: FittedModel, columns: Sequence[Any] | None) -> list[int]:
     names, seen = model.columns.labels, model.columns.seen
     if columns is None:
         return seen
+    columns = [columns] if isinstance(columns, str) else columns
     for name in columns:
         if name not in names or names.index(name) not in seen:
             known = [names[place] for place in seen]
@@ -293,17 +308,29 @@ def column_pictures(model: FittedModel) -> list[ColumnPicture]:
 def plot_history(model: FittedModel) -> Any:
     """Return a figure of loss and validation score by epoch; see `TabularRegressor.plot_history`."""
     figure, (left, right) = panels(2, "plots")
-    for weight, history in zip(model.weights, model.history, strict=True):
-        epochs = np.arange(1, len(history["loss"]) + 1)
-        strong = {"alpha": 0.35 + 0.65 * float(weight / model.weights.max()), "linewidth": 1.2}
-        (line,) = left.plot(epochs, history["loss"], **strong)
-        right.plot(epochs, history["score"], color=line.get_color(), **strong)
+    from knotwork._ticks import round_ticks  # noqa: PLC0415 - needs matplotlib
+
+    shares = model.weights / model.weights.sum()
+    few = len(shares) <= EFFECTS.n_named
+    for place, (share, history) in enumerate(zip(shares.tolist(), model.history, strict=True)):
+        epochs, colour = np.arange(1, len(history["loss"]) + 1), f"C{place}" if few else BLUE
+        strong = {"alpha": 0.35 + 0.65 * share / shares.max(), "linewidth": 1.2, "color": colour}
+        left.plot(epochs, history["loss"], **strong)
+        right.plot(epochs, history["score"], label=f"member {place + 1}, weight {percent(share, 0)}", **strong)
         best = history["best_epoch"]
         if 0 < best <= len(epochs):
-            right.plot(best, history["score"][best - 1], "o", color=line.get_color(), markersize=3)
-    for axis, title in ((left, "training loss"), (right, f"validation {model.history[0]['metric']}")):
+            right.plot(best, history["score"][best - 1], "o", color=colour, markersize=4)
+    handles = right.get_legend_handles_labels()[0]
+    if not few:  # the lines with the largest and the smallest weight stand for all
+        handles = [handles[place] for place in (int(shares.argmax()), int(shares.argmin()))]
+    (dot,) = right.plot([], [], "o", color="0.4", markersize=4, label="weights that are kept")
+    right.legend(handles=[*handles, dot], fontsize=8, frameon=False)
+    metric = METRICS[model.history[0]["metric"]].label
+    for axis, title in ((left, "training loss"), (right, f"validation {metric}")):
         axis.set_title(title, fontsize=10)
-        axis.set_xlabel("epoch")
+        axis.set_xlabel("epoch", fontsize=9)
+        round_ticks(axis.xaxis, min(5, max(len(history["loss"]) for history in model.history)))
+        round_ticks(axis.yaxis)
     return figure
 
 
@@ -315,20 +342,50 @@ def plot_effects(model: FittedModel, X: Any, columns: Sequence[Any] | None) -> A
         columns = [model.columns.labels[place] for place in order.tolist() if place in seen][: EFFECTS.n_panels]
     shown = effects(model, X, columns, n_points=40)
     figure, axes = panels(len(shown), "plots")
+    from knotwork._ticks import round_ticks  # noqa: PLC0415 - needs matplotlib
+
+    place = _shown(model)
+    outputs = list(range(shown[0].mean.shape[1])) if place is None else [place]
     for axis, effect in zip(axes, shown, strict=True):
-        place = _shown(model)
-        outputs = range(effect.mean.shape[1]) if place is None else [place]
-        is_number = effect.values.dtype.kind == "f"
-        x = effect.values if is_number else np.arange(len(effect.values))
-        if len(outputs) == 1:
-            axis.plot(x, effect.lines[: EFFECTS.n_lines, :, outputs[0]].T, color="0.7", linewidth=0.5, alpha=0.6)
-        for output in outputs:
-            style = "-" if is_number else "o"
-            axis.plot(x, effect.mean[:, output], style, linewidth=2, label=effect.outputs[output])
-        if not is_number:
-            axis.set_xticks(x, [str(value)[:20] for value in effect.values], rotation=40, ha="right", parse_math=False)
-        if len(outputs) > 1:
-            for text in axis.legend(fontsize=7).get_texts():
-                text.set_parse_math(False)
-        axis.set_title(str(effect.name), fontsize=10, parse_math=False)
+        _draw_effect(axis, effect, outputs)
+        if effect.values.dtype.kind == "f":
+            column = model.columns[model.columns.labels.index(effect.name)]
+            round_ticks(axis.xaxis, 4, dates=column.has_elapsed_days)
+    low, high = _limits(shown, outputs)
+    for axis in axes:
+        axis.set_ylim(low, high)  # effects are compared by their heights
+        round_ticks(axis.yaxis)
+    what = f"probability of {shown[0].outputs[outputs[0]]}" if len(outputs) == 1 else "probability"
+    if model.task.name == "regression":
+        what = f"mean {'prediction' if model.target_name is None else model.target_name}"
+    name_vertical(axes, what)
     return figure
+
+
+def _draw_effect(axis: Any, effect: FeatureEffect, outputs: Sequence[int]) -> None:
+    """Draw the mean of each output, and single rows if there is one output."""
+    is_number = effect.values.dtype.kind == "f"
+    x = effect.values if is_number else np.arange(len(effect.values))
+    if len(outputs) == 1:
+        axis.plot(x, effect.lines[: EFFECTS.n_lines, :, outputs[0]].T, color="0.7", linewidth=0.5, alpha=0.6)
+    for output in outputs:
+        look = {"color": BLUE} if len(outputs) == 1 else {}
+        axis.plot(x, effect.mean[:, output], "-" if is_number else "o", lw=2, label=effect.outputs[output], **look)
+    if not is_number:
+        name_values(axis, x, effect.values.tolist())
+    if len(outputs) > 1:
+        for text in axis.legend(fontsize=8, frameon=False).get_texts():
+            text.set_parse_math(False)
+    name_panel(axis, effect.name)
+
+
+def _limits(shown: Sequence[FeatureEffect], outputs: Sequence[int]) -> tuple[float, float]:
+    """Return the ends of the vertical axis: all means, and most single rows if they are drawn."""
+    means = np.concatenate([effect.mean[:, outputs].ravel() for effect in shown])
+    ends = means
+    if len(outputs) == 1:
+        rows = np.concatenate([effect.lines[: EFFECTS.n_lines, :, outputs].ravel() for effect in shown])
+        ends = np.concatenate([means, np.quantile(rows, [0.02, 0.98])])
+    low, high = float(ends.min()), float(ends.max())
+    room = 0.05 * (high - low) or 0.05 * max(abs(high), 1.0)
+    return low - room, high + room

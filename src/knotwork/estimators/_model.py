@@ -41,12 +41,15 @@ class Calibration:
         Of a regression: what intervals are made of; None without such rows.
     temperature : float
         Logarithms of probabilities are divided by it.
+    offsets : tuple of float
+        Logarithms of the weights that classes had in training, which are subtracted before; empty without weights.
     groups : list of dict
         Of a classification: `TabularClassifier.calibration_`.
     """
 
     residuals: Residuals | None = None
     temperature: float = 1.0
+    offsets: tuple[float, ...] = ()
     groups: tuple[dict[str, Any], ...] = ()
 
 
@@ -191,8 +194,14 @@ class Classification(Task):
                 raise argument_error("calibrate", "be None where no rows are held out", "temperature", hint)
             return Calibration()
         held = held._replace(predictions=held.predictions[:, : self.n_classes])
-        learned = temperature(held) if is_calibrated else 1.0
-        return Calibration(temperature=learned, groups=tuple(reliability(held, learned)))
+        offsets: tuple[float, ...] = ()
+        if self.by_class is not None:  # how often probabilities are right is a matter of rows, not of weights
+            ones = np.ones(len(held.target)) if held.weights is None else held.weights
+            held = held._replace(weights=ones / self.by_class[held.target])
+            offsets = tuple(np.log(np.where(self.by_class > 0.0, self.by_class, 1.0)).tolist()) if is_calibrated else ()
+        learned = temperature(held, offsets) if is_calibrated else 1.0
+        calibrated = held._replace(predictions=tempered(held.predictions, learned, offsets))
+        return Calibration(temperature=learned, offsets=offsets, groups=tuple(reliability(calibrated)))
 
     def mean(self, outputs: Floats, weights: Floats) -> Floats:
         shares = softmax(outputs[..., : self.n_classes], axis=-1)
@@ -201,7 +210,7 @@ class Classification(Task):
 
     def responses(self, mean: Floats, calibration: Calibration, n_targets: int | None) -> Floats:
         del n_targets
-        return tempered(mean, calibration.temperature)
+        return tempered(mean, calibration.temperature, calibration.offsets)
 
     def response_names(self, n_targets: int | None) -> list[str]:
         del n_targets
@@ -209,7 +218,8 @@ class Classification(Task):
 
     def loss(self, mean: Floats, target: npt.NDArray[Any], calibration: Calibration, trained: Trained) -> float:
         del trained
-        chosen = tempered(mean, calibration.temperature)[np.arange(len(target)), target]
+        probabilities = tempered(mean, calibration.temperature, calibration.offsets)
+        chosen = probabilities[np.arange(len(target)), target]
         return float(-np.log(np.maximum(chosen, SMALLEST_PROBABILITY)).mean())
 
 

@@ -19,6 +19,7 @@ from knotwork.basis import FAMILIES
 from knotwork.estimators._base import TabularEstimator
 from knotwork.estimators._combination import SMALLEST_PROBABILITY
 from knotwork.estimators._estimators import TabularClassifier, TabularRegressor
+from knotwork.estimators._model import Calibration
 from knotwork.estimators._onnx_encodings import encoded_features
 from knotwork.estimators._onnx_trees import forest_outputs
 from knotwork.nn import DOUBLE, FLOAT, Array, OnnxGraph, as_numpy
@@ -79,7 +80,7 @@ def export_onnx(estimator: TabularEstimator, path: str | Path) -> None:
     ]
     weights = [float(estimator.weights_[place]) for piece in pieces for place in piece.places]
     if isinstance(estimator, TabularClassifier):
-        results = _class_outputs(graph, outputs, weights, estimator.labels_, temperature=estimator.temperature_)
+        results = _class_outputs(graph, outputs, weights, estimator.labels_, calibration=estimator._fitted.calibration)
     else:
         assert isinstance(estimator, TabularRegressor)
         results = _number_outputs(graph, _mean(graph, outputs, weights), estimator)
@@ -247,18 +248,20 @@ def _mean(graph: OnnxGraph, values: list[str], weights: list[float]) -> str:
 
 
 def _class_outputs(
-    graph: OnnxGraph, outputs: list[str], weights: list[float], labels: Labels, *, temperature: float
+    graph: OnnxGraph, outputs: list[str], weights: list[float], labels: Labels, *, calibration: Calibration
 ) -> list[Any]:
     """Add probabilities and labels; return their descriptions."""
     # A single class has two logits, of which the second has no meaning.
     ends = graph.ints(0), graph.ints(labels.n_classes), graph.ints(1)
     shares = [graph("Softmax", graph("Slice", logits, *ends), axis=1) for logits in outputs]
     mean = _mean(graph, shares, weights)
-    if temperature == 1.0:
+    if calibration.temperature == 1.0 and not calibration.offsets:
         graph("Identity", mean, name="probabilities")
     else:
         logarithms = graph("Log", graph("Max", mean, np.float64(SMALLEST_PROBABILITY)))
-        graph("Softmax", graph("Div", logarithms, np.float64(temperature)), axis=1, name="probabilities")
+        if calibration.offsets:
+            logarithms = graph("Sub", logarithms, np.array(calibration.offsets))
+        graph("Softmax", graph("Div", logarithms, np.float64(calibration.temperature)), axis=1, name="probabilities")
     best = graph("ArgMax", "probabilities", axis=1, keepdims=0)
     classes, type_ = _classes(labels)
     graph("Gather", classes, best, axis=0, name="label")

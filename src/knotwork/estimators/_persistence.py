@@ -323,6 +323,8 @@ def _check_task(saved: SavedEstimator) -> None:
     check_int(2 if saved.n_targets is None else saved.n_targets, "n_targets", minimum=2)
     if saved.calibration.temperature < 1e-3:
         raise argument_error("temperature", "be a number of at least 0.001", saved.calibration.temperature)
+    if len(saved.calibration.offsets) not in (0, task.n_classes):
+        raise argument_error("offsets", f"be one for each of {task.n_classes} classes", len(saved.calibration.offsets))
     for group in groups:
         check_entries(group, "calibration", ("probability", "frequency", "rows"))
         if min(group.values()) < 0.0 or check_int(group["rows"], "rows", minimum=1) < 1:

@@ -1,9 +1,7 @@
 """What a fit trains: kinds of networks, folds and random seeds, as the parameters of an estimator or an effort say."""
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -11,7 +9,7 @@ import numpy.typing as npt
 
 from knotwork._checks import argument_error
 from knotwork._preparation.members import PreparedTable, Split
-from knotwork._trees import RANDOM, SMALL, USUAL, BoostedTrees, TreeMember, can_boost
+from knotwork._trees import RANDOM, SMALL, SYMMETRIC, USUAL, BoostedTrees, TreeMember
 from knotwork.basis import FittedColumn
 from knotwork.encoders import Encoding, FeatureChoice
 from knotwork.nn import Backbone, InteractionConfig, MLPConfig, RealMLPConfig, ResNetConfig, TabMConfig
@@ -222,21 +220,24 @@ class TreesRule:
         The kinds of each effort, chosen with those of networks.
     share : float
         Share of the time of an effort, or of a time limit, that they may take.
-    round_seconds, value_seconds : float
-        Seconds of a tree, and for each value of the table, on two cores of the machine of the benchmarks, which grow
-        the trees of two folds side by side.
+    round_seconds : float
+        Seconds of a tree, on two cores of the machine of the benchmarks, which grow the trees of two folds side by
+        side.
+    value_seconds, symmetric_value_seconds : float
+        Seconds of a tree for each value of the table: LightGBM's trees, and symmetric ones.
     """
 
     kinds: dict[str, tuple[BoostedTrees, ...]]
     share: float = 0.3
     round_seconds: float = 1.5e-4
     value_seconds: float = 1.5e-9
+    symmetric_value_seconds: float = 4e-9
 
 
-ALL_TREES = (USUAL, RANDOM, SMALL)
+ALL_TREES = (SMALL, SYMMETRIC, USUAL, RANDOM)
 TREES = TreesRule(
     {
-        "fast": (replace(SMALL, learning_rate=0.1), replace(RANDOM, learning_rate=0.1, leaves=15, least_rows=5)),
+        "fast": (replace(SMALL, learning_rate=0.1), SYMMETRIC),
         "balanced": ALL_TREES,
         "best": ALL_TREES,
     }
@@ -363,9 +364,9 @@ def plan_effort(
 ) -> FitPlan:
     """Return what an effort trains on a table: boosted trees first, then networks.
 
-    If the networks of the effort would take too long, there are fewer folds, then fewer kinds of them; then those of the next smaller
-    effort; then fewer epochs and folds; and none beside trees if that would be too long as well. In a table of very
-    many columns they are small, without an encoding.
+    If the networks of the effort would take too long, there are fewer folds, then fewer kinds of them; then those of
+    the next smaller effort; then fewer epochs and folds; and none beside trees if that would be too long as well. In a
+    table of very many columns they are small, without an encoding.
 
     Parameters
     ----------
@@ -389,8 +390,8 @@ def plan_effort(
     seconds, efforts = effort_seconds(effort, table.n_rows, device=device), _efforts_on(device)
     if time_limit is not None:
         seconds = min(seconds, SHARE_OF_LIMIT * time_limit * speed)
-    has_trees = members != "networks" and _has_trees(table, members)
-    is_short = has_trees and time_limit is not None
+    boosted = _boosted(effort, table, members)
+    is_short = bool(boosted) and time_limit is not None
     networks: list[Recipe] = []
     folds = n_folds or max(efforts.folds[effort])
     for kinds, share, fewer in _smaller(effort, efforts, table) if members != "trees" else ():
@@ -402,7 +403,7 @@ def plan_effort(
             networks, folds = [], n_folds or min(efforts.folds[effort])
     folds = 1 if n_folds is None and table.n_rows < FEWEST_ROWS_FOR_FOLDS else folds
     n_columns = table.numbers.shape[1] + n_categorical
-    trees = _trees_of(effort, table, folds, seconds=seconds, n_columns=n_columns) if has_trees else []
+    trees = _in_time(boosted, table, folds, seconds=seconds, n_columns=n_columns)
     most_kept = len(trees) + min(KINDS_THAT_PREDICT[effort], len(networks))
     usual = 0 if members == "trees" else efforts.kinds[effort][0].epochs
     recipes = [*trees, *networks]
@@ -424,27 +425,34 @@ def _efforts_on(device: str) -> DeviceEfforts:
     return DEVICE_EFFORTS["cuda" if device == "cuda" else "cpu"]
 
 
-def _trees_of(effort: str, table: TrainingTable, n_folds: int, *, seconds: float, n_columns: int) -> list[Recipe]:
-    """Return the boosted trees of an effort, with as many rounds as a part of the time suffices for."""
-    n_trees = table.n_targets * max(table.n_classes if table.n_classes > 2 else 1, table.goal.n_outputs)
-    per_round = n_trees * (TREES.round_seconds + TREES.value_seconds * table.n_rows * n_columns)
-    affordable = TREES.share * seconds / (n_folds * len(TREES.kinds[effort]) * per_round)
-    return [Recipe((), kind.within(affordable), TrainingConfig()) for kind in TREES.kinds[effort]]
-
-
-def _has_trees(table: TrainingTable, members: str) -> bool:
-    """Return whether boosted trees can be trained on a table; raise an error if nothing else is wanted."""
+def _boosted(effort: str, table: TrainingTable, members: str) -> list[BoostedTrees]:
+    """Return the boosted trees of an effort that suit a table; raise an error if nothing else is wanted."""
+    if members == "networks":
+        return []
+    kinds = [kind for kind in TREES.kinds[effort] if kind.suits(table.goal, table.n_classes)]
     reasons = {
-        f"LightGBM has no objective {table.goal.name!r}": can_boost(table.goal, table.n_classes),
+        f"there are no boosted trees for the objective {table.goal.name!r} with what is installed": bool(kinds),
         "the rows do not fit in memory": table.chunks is None,
         f"it has fewer than {FEWEST_ROWS_FOR_FOLDS} rows": table.n_rows >= FEWEST_ROWS_FOR_FOLDS,
-        "LightGBM is not installed": find_spec("lightgbm") is not None,
-        "LightGBM needs docstrings, which python -OO leaves out": sys.flags.optimize < 2,
     }
     reason = next((text for text, is_met in reasons.items() if not is_met), None)
     if reason is not None and members == "trees":
         raise argument_error("members", f"be 'all' or 'networks': {reason}", members)
-    return reason is None
+    return kinds if reason is None else []
+
+
+def _in_time(
+    kinds: Sequence[BoostedTrees], table: TrainingTable, n_folds: int, *, seconds: float, n_columns: int
+) -> list[Recipe]:
+    """Return recipes of boosted trees with as many rounds as their part of the time suffices for."""
+    n_trees = table.n_targets * max(table.n_classes if table.n_classes > 2 else 1, table.goal.n_outputs)
+    recipes = []
+    for kind in kinds:
+        per_value = TREES.symmetric_value_seconds if kind.symmetric else TREES.value_seconds
+        per_round = n_trees * (TREES.round_seconds + per_value * table.n_rows * n_columns)
+        rounds = TREES.share * seconds / (n_folds * len(kinds) * per_round)
+        recipes.append(Recipe((), kind.within(rounds), TrainingConfig()))
+    return recipes
 
 
 def _smaller(effort: str, efforts: DeviceEfforts, table: TrainingTable) -> Iterator[tuple[Sequence[Kind], float, int]]:

@@ -66,6 +66,8 @@ class ColumnConfig:
     dates : {"features", "error"}, default="features"
         Whether dates and times become numbers (elapsed days, year, and month, weekday, hour and day of the year by sine
         and cosine, those that vary), or dates, times and durations are refused, even if they are written as text.
+    least_count : int, default=1
+        Rows that a category has at least. Rarer ones are read as new ones, and model files do not name them.
 
     Examples
     --------
@@ -77,8 +79,10 @@ class ColumnConfig:
     categories: str = USUAL_CATEGORIES
     missing: str = "zeros"
     dates: str = "features"
+    least_count: int = 1
 
     def __post_init__(self) -> None:
+        check_int(self.least_count, "least_count", minimum=1)
         check_choice(self.categories, "categories", CATEGORIES)
         check_choice(self.missing, "missing", MISSING_NUMBERS)
         check_choice(self.dates, "dates", DATES)
@@ -502,7 +506,7 @@ ELSEWHERE = {
 }
 """Arguments of other libraries that are expressed in another way."""
 
-Init = TypeVar("Init", bound=Callable[..., None])
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def nested_parameters(parameters: Mapping[str, Any], task: str) -> dict[str, Any]:
@@ -595,19 +599,23 @@ def _configuration(parameters: Mapping[str, Any], name: str, task: str) -> Any:
         return value
 
 
-def hinted(init: Init) -> Init:
-    """Return a constructor that explains where an argument belongs that it does not have; its signature is the same."""
-    known = [name for name in inspect.signature(init).parameters if name != "self"]
+def hinted(function: Function) -> Function:
+    """Return a constructor, or a method, that explains where an argument belongs that it does not have.
 
-    @wraps(init)
-    def checked(self: Any, *args: Any, **named: Any) -> None:
+    Its signature is the same.
+    """
+    known = [name for name in inspect.signature(function).parameters if name != "self"]
+    suffix = "" if function.__name__ == "__init__" else f".{function.__name__}"
+
+    @wraps(function)
+    def checked(self: Any, *args: Any, **named: Any) -> Any:
         unknown = next((name for name in named if name not in known), None)
         if unknown is not None:
             raise ArgumentTypeError(
-                f"{type(self).__name__}() got an unexpected keyword argument {unknown!r}. "
+                f"{type(self).__name__}{suffix}() got an unexpected keyword argument {unknown!r}. "
                 f"{_hint(unknown, named[unknown], known)}"
             )
-        init(self, *args, **named)
+        return function(self, *args, **named)
 
     return checked  # type: ignore[return-value]
 

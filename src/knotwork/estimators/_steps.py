@@ -62,6 +62,9 @@ TOO_FEW_ROWS = 3
 ENOUGH = 0.5
 """Share of the usual epochs from which on networks are not called cut short, a convention: schedules end in time."""
 
+AT_ONCE = 10.0
+"""Seconds between two fits within which Ctrl-C in both means the loop around them, a convention."""
+
 SHORTEST = 1e-3
 """Seconds for training where placing knots used up the time limit: every network still has one epoch."""
 
@@ -169,6 +172,28 @@ class Monitor:
             yield Reporters(shown) if shown else None
 
 
+class CtrlC:
+    """Ctrl-C in one fit, and in the next: a loop over fits, such as `cross_val_score`, does not see the first one."""
+
+    def __init__(self) -> None:
+        self._ended = -math.inf
+
+    def check(self, began: float) -> None:
+        """Raise KeyboardInterrupt if the fit that was stopped began at once after another one."""
+        before, self._ended = self._ended, -math.inf
+        if began - before < AT_ONCE:
+            raise KeyboardInterrupt("The fit before this one was stopped as well.")
+
+    def warn(self) -> None:
+        """Say that the model is the best so far."""
+        self._ended = perf_counter()
+        reason = "Training was stopped by Ctrl-C before its end: the model is the best so far"
+        warn_user(f"{reason}. In a loop over fits, as in cross_val_score, press Ctrl-C again to stop the loop.")
+
+
+CTRL_C = CtrlC()
+
+
 def fit_model(
     settings: FitSettings,
     X: Any,
@@ -213,8 +238,13 @@ def fit_model(
                 hint = "Leave it out: nothing is written."
                 raise argument_error("scratch", "be None if X is a table in memory", scratch, hint)
         trained = train(preparation, began, monitor)
+        was_ctrl_c = trained.stopped and not monitor.reporters.stopped
+        if was_ctrl_c:
+            CTRL_C.check(began)
         model = combine(preparation, trained)
-        if not monitor.reporters.stopped:
+        if was_ctrl_c:
+            CTRL_C.warn()
+        elif not monitor.reporters.stopped:
             _warn_of_time(preparation, trained)
         if settings.validation.refit:
             may_refit = monitor.reporters.stopped or not trained.interrupted
@@ -244,7 +274,8 @@ def prepare(
     """
     check_given(settings, X_val, y_val, groups)
     config = settings.columns
-    read = X if isinstance(X, ReadTable) else Columns.learn(X, config.categorical, dates=config.dates)
+    about: dict[str, Any] = {"dates": config.dates, "least_count": config.least_count}
+    read = X if isinstance(X, ReadTable) else Columns.learn(X, config.categorical, **about)
     columns, table = read
     validation = None if X_val is None else (columns.read(X_val), y_val)
     task, data, holdout = _training_table(
@@ -261,7 +292,7 @@ def prepare(
     splits, seeds = holdout.draw(data.target, task=task.name, random=random, **counts)
     plan, prepared = replace(plan, n_folds=len(splits)), PreparedTable.from_table(data, splits)
     prepared = replace(prepared, missing=settings.columns.missing)
-    about: dict[str, Any] = {"seeds": seeds, "state": state, "before": before, "target_name": target_name(y)}
+    about = {"seeds": seeds, "state": state, "before": before, "target_name": target_name(y)}
     return with_members(settings, task, columns, prepared, plan, **about)
 
 

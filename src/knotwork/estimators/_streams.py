@@ -174,6 +174,9 @@ def _check_settings(settings: FitSettings) -> None:
 def _learn(settings: FitSettings, task: Task, survey: Survey) -> tuple[Columns, CodedTable, npt.NDArray[Any]]:
     """Learn the columns from the rows in memory, and read these rows."""
     batch, config = survey.batch, settings.columns
+    if config.least_count > 1:
+        hint = "Categories of batches are not counted: combine rare ones before."
+        raise argument_error("least_count", "be 1 for a table that is read in batches", config.least_count, hint)
     columns, _ = Columns.learn(batch.features, config.categorical, dates=config.dates, whole=survey.whole)
     table, target = columns.read_quietly(batch.features)[0], task.read(batch.target)  # the second pass warns
     columns = columns.with_copies(table, target)

@@ -336,7 +336,9 @@ def make_backbone(
     """
     if not isinstance(backbone, str):
         if type(backbone) not in BACKBONES.values():
-            raise type_error("backbone", f"be one of {listed(BACKBONES)} or the configuration of one", backbone)
+            hint = "A torch module has no axis of members: the guide on extending shows a backbone of your own."
+            requirement = f"be one of {listed(BACKBONES)} or the configuration of one"
+            raise type_error("backbone", requirement, backbone, hint if isinstance(backbone, nn.Module) else "")
         return backbone
     kind = BACKBONES[check_choice(backbone, "backbone", BACKBONES)]
     if not issubclass(kind, Backbone):

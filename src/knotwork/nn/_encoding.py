@@ -5,6 +5,7 @@
 
 import math
 import warnings
+import zlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Self, final
 
@@ -163,6 +164,8 @@ class _Encoding(KnotEncoding):
     ) -> None:
         super().__init__()
         self.layout = layout
+        # torch writes it beside the tensors, whose shapes are those of other families as well.
+        self._version = zlib.crc32(f"{layout.family} {layout.degree}".encode())
         self.n_features = check_int(n_features, "n_features", minimum=1)
         self.n_members = None if n_members is None else check_int(n_members, "n_members", minimum=1)
         self.sizes = _check_sizes(size, self.n_features, smallest=layout.smallest)
@@ -356,11 +359,17 @@ class _Encoding(KnotEncoding):
                 stacklevel=4,
             )
 
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
+    def _load_from_state_dict(
+        self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], *others: Any
+    ) -> None:
+        written = local_metadata.get("version", 1)  # torch's own, and none in a plain dictionary
+        if written not in (1, None, self._version):
+            hint = "Its knots would be those of other functions: make the layer with the family and degree of the saved one."
+            raise argument_error("state_dict", f"be that of a {self.layout.family} layer of this degree", prefix, hint)
         for name in ("low", "scale"):  # a range that the layer does not have yet
             if f"{prefix}{name}" in state_dict and getattr(self, name) is None:
                 setattr(self, name, torch.empty_like(state_dict[f"{prefix}{name}"], device=self.n_knots.device))
-        super()._load_from_state_dict(state_dict, prefix, *others)
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *others)
 
     def extra_repr(self) -> str:
         """Return the settings for `print`."""

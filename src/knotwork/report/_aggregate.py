@@ -35,6 +35,9 @@ _TRAINED = ["task", "dataset", "network", "method", "size", "fold", "seed"]
 LEVEL = 0.05
 """Level of all tests."""
 
+FEWEST_RESAMPLED = 5
+"""Minimum number of data sets for bootstrap intervals: resampled from fewer, they are far too narrow."""
+
 _GRID_SIZES = 4
 """Minimum number of sizes to show a data set as a grid of sizes."""
 
@@ -197,6 +200,17 @@ def wide_problems(summary: pd.DataFrame, n_sizes: int = _GRID_SIZES) -> list[tup
     return [(str(dataset), str(network)) for dataset, network in counts[counts >= n_sizes].index]
 
 
+def rank_intervals(scores: Floats, metric: Score, *, groups: Sequence[str]) -> RankIntervals:
+    """Return bootstrap intervals of average ranks, NaN for fewer than `FEWEST_RESAMPLED` data sets.
+
+    `scores` has the shape (n_problems, n_methods), and `groups` the data set of each problem.
+    """
+    if len(set(groups)) >= FEWEST_RESAMPLED:
+        return bootstrap_ranks(scores, groups=groups, lower_is_better=metric.lower_is_better)
+    unknown = np.full(scores.shape[1], np.nan)
+    return RankIntervals(average_ranks(scores, metric.lower_is_better), unknown, unknown, 1.0 - LEVEL)
+
+
 @dataclass(frozen=True, eq=False)
 class RankTable:
     """Scores of the methods on the complete problems of one task and size, with ranks and tests.
@@ -338,7 +352,7 @@ class RankTable:
     def intervals(self) -> RankIntervals:
         """Bootstrap intervals of the average ranks: data sets are resampled, each with all its problems."""
         groups = [dataset for dataset, _ in self.problems]
-        return bootstrap_ranks(self.scores, groups=groups, lower_is_better=self.metric.lower_is_better)
+        return rank_intervals(self.scores, self.metric, groups=groups)
 
     @property
     def best(self) -> list[str]:

@@ -13,6 +13,7 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import text_to_path
 
 from knotwork._checks import argument_error, check_bool
+from knotwork._writing import fixed, significant
 from knotwork.report._style import Style, Theme, root_figure, theme_of
 from knotwork.stats import check_not_negative, cliques, read_numbers
 
@@ -198,7 +199,7 @@ class _Diagram:
             is_major = (tick - self.low) % step == 0
             pen.line([tick, tick], [LENGTHS.axis_y - (0.09 if is_major else 0.05), LENGTHS.axis_y], **style)
             if is_major:
-                pen.write((tick, LENGTHS.axis_y - 0.11), f"{tick:g}", gid="tick", size=0.9)
+                pen.write((tick, LENGTHS.axis_y - 0.11), significant(tick), gid="tick", size=0.9)
 
     def _draw_difference(self, pen: "_Pen", cd: float) -> None:
         """Draw the critical difference to scale, from the left end of the line."""
@@ -206,7 +207,7 @@ class _Diagram:
         pen.line(ends, [y, y], gid="cd", linewidth=1.6, solid_capstyle="butt")
         for x in ends:
             pen.line([x, x], [y - 0.05, y + 0.05], gid="cd end", linewidth=1.6, solid_capstyle="butt")
-        pen.write((self.low + cd / 2, y - 0.07), f"CD = {cd:.2f}", gid="cd text")
+        pen.write((self.low + cd / 2, y - 0.07), f"CD = {fixed(cd, 2)}", gid="cd text")
 
     def _draw_bars(self, pen: "_Pen") -> None:
         """Draw a bar from the best to the worst method of each group; its round ends keep a bar over ties visible.
@@ -228,7 +229,7 @@ class _Diagram:
                 style: Style = {"gid": "leader", "linewidth": 0.8, "solid_joinstyle": "miter"}
                 pen.line([x, x, x_end], [LENGTHS.axis_y, y, y], color=muted, **style)
                 align: Style = {"ha": ha, "va": "center_baseline"}
-                pen.write((x_end, y), f"{x:.2f}", gid="rank", color=muted, shift=sign * LENGTHS.margin, **align)
+                pen.write((x_end, y), fixed(x, 2), gid="rank", color=muted, shift=sign * LENGTHS.margin, **align)
                 shift = sign * (LENGTHS.number + LENGTHS.margin)
                 pen.write((x_end, y), self.labels[index], gid="name", shift=shift, **align)
 

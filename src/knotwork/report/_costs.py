@@ -11,12 +11,24 @@ import pandas as pd
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator, NullLocator
 
+from knotwork._writing import DASH, between, counted, duration, fixed, significant
 from knotwork.encoders import METHOD_TABLE, EncodingName
-from knotwork.report._aggregate import SCORES, RankTable, all_sizes, file_name, in_order, name_size, of_size, sizes_of
+from knotwork.report._aggregate import (
+    FEWEST_RESAMPLED,
+    SCORES,
+    RankTable,
+    all_sizes,
+    file_name,
+    in_order,
+    name_size,
+    of_size,
+    rank_intervals,
+    sizes_of,
+)
 from knotwork.report._page import Drawing, Picture
 from knotwork.report._style import LIGHT, add_legend, draw_point, label_points, new_panels, panel_title
-from knotwork.report._tables import DASH, ReportTable, cell_rows, format_span, size_cell
-from knotwork.stats import RankIntervals, average_ranks, bootstrap_ranks, relative_errors, wilcoxon_holm
+from knotwork.report._tables import ReportTable, cell_rows, size_cell
+from knotwork.stats import RankIntervals, average_ranks, relative_errors, wilcoxon_holm
 
 LOG_RATIO = 8.0
 """An axis of times is logarithmic if the longest is more than this many times the shortest."""
@@ -192,13 +204,13 @@ def describe_ratios(pairs: pd.DataFrame) -> list[str]:
     for network, part in pairs.groupby("network"):
         totals = part.groupby(["method", "size"], dropna=False)[["seconds", "seconds_fixed"]].sum()
         ratios = totals["seconds"] / totals["seconds_fixed"]
-        factor = format_span(ratios.tolist())
+        factor = between(ratios, 3)
         text = f"training with learned knots takes {factor} times as long as with the same knots fixed"
         epochs = (part["per_epoch"] / part["per_epoch_fixed"]).dropna()
         if len(epochs):
             text += (
-                f", which also depends on when it stops; an epoch takes {format_span(epochs.tolist())} times as long "
-                f"(median {epochs.median():.2f} of {len(epochs)} pairs)"
+                f", which also depends on when it stops; an epoch takes {between(epochs, 3)} times as long "
+                f"(median {significant(epochs.median(), 3)} of {len(epochs)} pairs)"
             )
         sentences.append(f"With {network}, {text}.")
     return sentences
@@ -224,8 +236,9 @@ def describe_stacks(frame: pd.DataFrame) -> list[str]:
     """Return sentences on the time that stacks save, by backbone."""
     both = _stacks(frame)
     return [
-        f"In stacks, {int(part['n'].sum()):,} networks of {name} took {part['stacked'].sum():,.0f} s of training; one "
-        f"after the other {part['alone'].sum():,.0f} s, {part['alone'].sum() / part['stacked'].sum():.1f} times that."
+        f"In stacks, {counted(int(part['n'].sum()), 'network')} of {name} took {duration(part['stacked'].sum())} of "
+        f"training; one after the other {duration(part['alone'].sum())}, "
+        f"{fixed(part['alone'].sum() / part['stacked'].sum(), 1)} times that."
         for name, part in both.groupby("name")
     ]
 
@@ -265,8 +278,8 @@ def time_picture(summary: pd.DataFrame) -> Picture | None:
         panel_title(axes, network)
         for row in timings[timings["network"] == network].itertuples():
             m, s = methods.index(row.method), sizes.index(None if np.isnan(row.size) else int(row.size))
-            title = f"{row.method}, {network}{of_size(sizes[s])}: {_seconds(row.median)} per epoch"
-            title += "" if row.min == row.max else f" ({_seconds(row.min)} to {_seconds(row.max)})"
+            title = f"{row.method}, {network}{of_size(sizes[s])}: {duration(row.median)} per epoch"
+            title += "" if row.min == row.max else f" ({duration(row.min)} to {duration(row.max)})"
             gid = drawing.part(f"bar-{p}-{m}-{s}", title, row.method)
             x, width = m + (row.place - (row.n - 1) / 2) * 0.8 / len(sizes), 0.92 * 0.8 / len(sizes)
             axes.bar(x, 1000 * row.median, width, color=colours[s % len(colours)], gid=gid)
@@ -289,7 +302,7 @@ def time_picture(summary: pd.DataFrame) -> Picture | None:
 def _fastest(part: pd.DataFrame) -> list[str]:
     overall = part.groupby(["network", "method"])["epoch"].median().reset_index().sort_values(["epoch", "method"])
     return [
-        f"{row['network']}: fastest over all sizes {row['method']}, {_seconds(row['epoch'])}"
+        f"{row['network']}: fastest over all sizes {row['method']}, {duration(row['epoch'])}"
         for row in overall.drop_duplicates("network").sort_values("network").to_dict("records")
     ]
 
@@ -308,11 +321,6 @@ def _timings(part: pd.DataFrame) -> pd.DataFrame:
     ordered = timings.assign(_m=timings["method"].map(order)).sort_values(["_m", "size"], na_position="first")
     of_method = ordered.groupby(["network", "method"])["median"]
     return ordered.assign(place=of_method.cumcount(), n=of_method.transform("size"))
-
-
-def _seconds(value: float) -> str:
-    """Format a time with three significant digits, below one second in milliseconds."""
-    return f"{value:.3g} s" if value >= 1 else f"{1000 * value:.3g} ms"
 
 
 def pareto_front(cost: npt.ArrayLike, loss: npt.ArrayLike) -> list[int]:
@@ -366,12 +374,12 @@ def _cost_picture(table: RankTable, points: pd.DataFrame, limits: tuple[float, f
     front = [places[i] for i in pareto_front(points["seconds"], points["rank"])]
     axes.plot(*zip(*front, strict=True), color=LIGHT.red, linewidth=1.2, linestyle="--", zorder=1)
     for i, (name, (seconds, rank)) in enumerate(zip(points.index, places, strict=True)):
-        gid = drawing.part(f"point-{i}", f"{name}: average rank {rank:.2f}, {_seconds(seconds)} per epoch", name)
+        gid = drawing.part(f"point-{i}", f"{name}: average rank {fixed(rank, 2)}, {duration(seconds)} per epoch", name)
         draw_point(axes, seconds, rank, method=name, size=7, gid=gid)
     low, high, least, most = limits
     ticks, levels = _ticks_around(low, high, log=high > LOG_RATIO * low), _ticks_around(least, most)
     axes.set_xscale("log" if high > LOG_RATIO * low else "linear")
-    axes.set_xticks(ticks, list(map(_seconds, ticks)))
+    axes.set_xticks(ticks, list(map(duration, ticks)))
     axes.set_xlim(ticks[0], ticks[-1])
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_yticks(levels)
@@ -437,7 +445,8 @@ class Advice:
     @cached_property
     def intervals(self) -> RankIntervals:
         """Bootstrap intervals of the average ranks."""
-        return bootstrap_ranks(self.scores, lower_is_better=SCORES[self.task].lower_is_better)
+        names = list(map(str, range(len(self.scores))))  # each row is another data set
+        return rank_intervals(self.scores, SCORES[self.task], groups=names)
 
     @cached_property
     def p(self) -> float:
@@ -509,9 +518,10 @@ def advice_table(advice: list[Advice]) -> ReportTable:
     return ReportTable(
         "recommendations",
         "What to start with",
-        "The method and size with the best average rank over data sets within a budget, with a bootstrap interval of "
-        "95 % and the number of candidates; its mean score; and whether it is better than the cheapest, the one with "
-        "the fewest parameters (Wilcoxon over relative errors, Holm over all comparisons with the cheapest, 0.05).",
+        "The method and size with the best average rank over data sets within a budget, with an interval of 95 % "
+        f"(bootstrap, for {FEWEST_RESAMPLED} data sets or more) and the number of candidates; its mean score; and "
+        "whether it is better than the cheapest, the one with the fewest parameters (Wilcoxon over relative errors, "
+        "Holm over all comparisons with the cheapest, 0.05).",
         list(digits),
         cell_rows(rows, digits.values()),
     )

@@ -11,6 +11,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from knotwork._checks import argument_error
+from knotwork._writing import counted, script
 from knotwork.report import _costs, _figures, _tables, _traces, _words
 from knotwork.report._aggregate import (
     TASKS,
@@ -169,6 +170,7 @@ def make_report(
         light=LIGHT,
         dark=DARK,
         knotwork_version=version("knotwork"),
+        writing=Markup(script()),
     )
     files.write(out, page)
     return out
@@ -198,12 +200,19 @@ def _opening(parts: Sequence[ReportPart], traces: Traces | None) -> Section:
 
 
 def _open_benchmark(part: ReportPart) -> tuple[list[str], Picture | None]:
-    """Return sentences on the best methods (for few data sets also on the largest gain over Std), and a figure."""
+    """Return sentences on the best methods (for few data sets also on the largest gain over Std), and a figure.
+
+    What the records prove comes first: significant ranks, or the largest gain.
+    """
     sentences = _words.lead_sentences(part.tables)
     scores = _figures.score_picture(part.summary) if sentences else None
-    if scores is not None:
-        sentences += _words.describe_best(part.frame)[:1]
-    return sentences, _figures.lead_picture(part.tables) or scores
+    ranks = _figures.lead_picture(part.tables)
+    if scores is None:
+        return sentences, ranks
+    gain = _words.describe_best(part.frame)[:1]
+    # Ranks on a few data sets prove nothing: the scores come first.
+    is_proven = any(table.has_tests and table.differ.any() for table in part.tables)
+    return ([*sentences, *gain], ranks or scores) if is_proven else ([*gain, *sentences], scores)
 
 
 def _open_grid(part: ReportPart) -> tuple[list[str], Picture | None]:
@@ -329,7 +338,11 @@ def _backbone_section(part: ReportPart) -> Section | None:
     content: list[Content] = [*ranks]
     content += [Section("Mean scores by backbone", scores, folded=True)] if scores else []
     content += [advice] if advice.rows else []
-    return Section("Does the best method depend on the backbone?", content, name="heatmaps") if content else None
+    title = "What should one start with?"
+    if ranks:
+        several = part.frame["network"].nunique() > 1
+        title = f"Does the best method depend on the {'backbone' if several else 'size'}?"
+    return Section(title, content, name="heatmaps") if content else None
 
 
 def _heatmaps(part: ReportPart, of: str) -> list[Picture]:
@@ -387,9 +400,10 @@ def _score_tables(part: ReportPart) -> list[ReportTable]:
 def _cost_section(part: ReportPart, traces: Traces | None, times: Sequence[ReportPart]) -> Section:
     """Return cost versus quality, learning curves, times, and parameters."""
     stacked = part.frame["together"].astype(object).eq(True)
-    costs = _costs.cost_pictures(part.summary, part.tables)
+    # The times of a stack are not those of its methods, so they are not drawn by method.
+    costs = [] if stacked.any() else _costs.cost_pictures(part.summary, part.tables)
     histories = [] if traces is None else [(traces.histories, task) for task in TASKS]
-    picture = _costs.time_picture(part.summary)
+    picture = None if stacked.any() else _costs.time_picture(part.summary)
     content: list[Content] = [
         *([] if stacked.all() else _costs.describe_ratios(_costs.ratios_of(part.frame))),
         ("html", _stack_note(times)) if stacked.any() else None,
@@ -406,11 +420,12 @@ def _cost_section(part: ReportPart, traces: Traces | None, times: Sequence[Repor
 def _stack_note(times: Sequence[ReportPart]) -> Markup:
     """Return a note on the times of stacks, with a link to the times of networks that were trained alone."""
     note = Markup(
-        "<p>Networks were trained in stacks, whose members share the time of an epoch in equal parts: times differ "
-        "between methods by the stacks they were in, not by what an epoch of each costs.{}</p>"
+        "<p>Networks were trained in stacks, whose members share the time of an epoch in equal parts. So these records "
+        "have no times by method: {}</p>"
     )
-    link = Markup(' See <a href="#times-1">the times of networks that were trained alone</a>.')
-    return note.format(link if times else "")
+    link = Markup('see <a href="#times-1">the times of networks that were trained alone</a>.')
+    alone = Markup("a plan with <code>together = false</code> measures them.")
+    return note.format(link if times else alone)
 
 
 def _grid_section(part: ReportPart, name: str) -> Section:
@@ -427,7 +442,7 @@ def _datasets(part: ReportPart) -> str:
 
 def _origin(part: ReportPart) -> str:
     """Return the plans of a part, by the names used in files and commands."""
-    return f"Plan{'s' if len(part.plans) > 1 else ''}: {part.title}. {len(part.frame):,} networks."
+    return f"Plan{'s' if len(part.plans) > 1 else ''}: {part.title}. {counted(len(part.frame), 'network')}."
 
 
 def _trace_section(part: ReportPart, traces: Traces, name: str) -> Section:
@@ -468,7 +483,8 @@ def _time_section(part: ReportPart, name: str) -> Section:
 def _extra_section(part: ReportPart, name: str, ranked: set[str]) -> Section:
     """Return results, ranks and scores of a further benchmark; the main one has the networks with the keys `ranked`."""
     n_shared = int(part.frame["key"].isin(ranked).sum())
-    shared = f"{n_shared:,} of them are part of the main ranks as well, {len(part.frame) - n_shared:,} are not."
+    others = counted(len(part.frame) - n_shared)
+    shared = f"{counted(n_shared)} of them are part of the main ranks as well, {others} are not."
     content = [
         f"{_origin(part)} {shared if n_shared else 'They are not part of the main ranks.'}",
         _words.describe_seeds(part.frame) if part.n_seeds > 1 else None,

@@ -15,11 +15,14 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
 from knotwork._checks import argument_error
+from knotwork._ticks import round_ticks
+from knotwork._writing import DASH, between, fixed
 from knotwork.encoders import METHOD_TABLE, EncodingName
 from knotwork.report._aggregate import (
     LEVEL,
     SCORES,
     RankTable,
+    Score,
     file_name,
     in_order,
     name_size,
@@ -45,7 +48,7 @@ from knotwork.report._style import (
     panel_title,
     root_figure,
 )
-from knotwork.report._tables import DASH, grid_name
+from knotwork.report._tables import grid_name
 from knotwork.report._words import enumerate_words
 
 Floats = npt.NDArray[np.float64]
@@ -70,7 +73,7 @@ def cd_pictures(table: RankTable) -> list[Picture]:
         bars = " Friedman's test does not reject that all methods are alike, so gaps between bars mean nothing."
     title = f"{table.label}: {len(table.problems)} problems, Nemenyi"
     caption = f"{title}. Bars join methods whose average ranks differ by less than the critical difference.{bars}"
-    texts = title, caption, f"Critical difference {table.cd:.2f}."
+    texts = title, caption, f"Critical difference {fixed(table.cd, 2)}."
     pictures = [_cd_picture(table, "cd", texts, ranks=table.ranks, groups=table.problem_groups, cd=table.cd)]
     if table.has_tests:
         title = f"{table.label}: {len(table.datasets)} data sets, signed ranks"
@@ -102,10 +105,10 @@ def _cd_picture(
         figures.append(root_figure(axes))
     drawing = Drawing(figures[0])
     for i, name in enumerate(table.methods):
-        drawing.part(f"method-{i}", f"{name}: average rank {ranks[i]:.2f}", name)
+        drawing.part(f"method-{i}", f"{name}: average rank {fixed(ranks[i], 2)}", name)
     for i, group in enumerate(members):
         drawing.part(f"group-{i}", f"No significant difference: {', '.join(table.methods[j] for j in group)}")
-    shown = ", ".join(f"{table.methods[i]} {ranks[i]:.2f}" for i in order)
+    shown = ", ".join(f"{table.methods[i]} {fixed(ranks[i], 2)}" for i in order)
     label = f"Critical difference diagram, {title}. {note} Average ranks: {shown}."
     return drawing.picture(file_name(kind, table.task, table.size), caption, label, figures[1])
 
@@ -131,13 +134,15 @@ def lead_picture(tables: Sequence[RankTable]) -> Picture | None:
     by_size = any(len(of_task) > 1 for of_task in panels.values())
     draw = _draw_rank_lines if by_size else draw_rank_dots
     wide, narrow = (draw(list(panels.values()), narrow=narrow) for narrow in (False, True))
-    best = "; ".join(f"{table.label}: {enumerate_words(table.best)} {table.ranks.min():.2f}" for table in tested)
-    counts = sorted({len(table.problems) for table in tested})
-    over = " to ".join(map(str, dict.fromkeys([counts[0], counts[-1]])))
-    detail = "Bold lines lead at a size." if by_size else "Lines are bootstrap intervals of 95 %."
+    best = "; ".join(f"{table.label}: {enumerate_words(table.best)} {fixed(table.ranks.min(), 2)}" for table in tested)
+    over = between(len(table.problems) for table in tested)
+    has_intervals = any(np.isfinite(table.intervals.low).any() for table in tested)
+    detail = (
+        "Bold lines lead at a size." if by_size else "Lines are bootstrap intervals of 95 %." if has_intervals else ""
+    )
     return wide.picture(
         "opening",
-        f"Average rank of each method over {over} problems (a data set with a backbone), the best on top. {detail}",
+        f"Average rank of each method over {over} problems (a data set with a backbone), the best on top.{detail}",
         f"Average ranks by task{' and size' if by_size else ''}. Best: {best}.",
         narrow.figure,
     )
@@ -150,7 +155,8 @@ def _ranked_methods(tables: Sequence[RankTable]) -> list[str]:
 def _rank_tooltip(tables: Sequence[RankTable], method: str) -> str:
     """Return the tooltip of a method: its average ranks."""
     shown = [
-        f"{table.ranks[table.methods.index(method)]:.2f}" + ("" if table.size is None else f" at size {table.size}")
+        f"{fixed(table.ranks[table.methods.index(method)], 2)}"
+        + ("" if table.size is None else f" at size {table.size}")
         for table in tables
         if method in table.methods
     ]
@@ -290,7 +296,7 @@ def draw_heatmap(
         fill, ink, text = LIGHT.background, LIGHT.muted, DASH
         if np.isfinite(value):
             fill = to_hex(colormaps["YlGnBu"](0.08 + 0.84 * float(shares[i, j])))
-            ink, text = _ink(fill), f"{value:.{digits}f}"
+            ink, text = _ink(fill), fixed(value, digits)
         gid, weight = f"cell-{i}-{j}", "bold" if shares[i, j] == best[i] else "normal"
         axes.add_patch(Rectangle((j, tops[i]), 0.97, 0.94, facecolor=fill, edgecolor="none", gid=gid))
         axes.text(j + 0.485, tops[i] + 0.5, text, color=ink, gid=f"{gid}-text", fontweight=weight, **centred)
@@ -346,7 +352,7 @@ def heatmap_picture(summary: pd.DataFrame, task: str, *, of: str = "rank") -> Pi
     best = []
     for i, (network, table) in enumerate(tables):
         for j, (method, value) in enumerate(zip(columns, values.iloc[i], strict=True)):
-            text = f"{what} {value:.{2 if of == 'rank' else 4}f} over {len(table.problems)} data sets"
+            text = f"{what} {fixed(value, 2 if of == 'rank' else 4)} over {len(table.problems)} data sets"
             for gid in (f"cell-{i}-{j}", f"cell-{i}-{j}-text") if np.isfinite(value) else ():
                 drawing.part(gid, f"{method}, {network}, {table.label}: {text}", method)
         best.append(f"{network}, {table.label}: {values.iloc[i].idxmin() if lower else values.iloc[i].idxmax()}")
@@ -362,7 +368,7 @@ def heatmap_picture(summary: pd.DataFrame, task: str, *, of: str = "rank") -> Pi
 def score_picture(summary: pd.DataFrame) -> Picture | None:
     """Return the scores of each data set, network and size with standard deviations; None if panels are too many.
 
-    The dot of the best mean of a panel is filled.
+    The best mean of a panel is on top, and its dot is filled.
     """
     panels = [
         (f"{dataset}, {network}{of_size(size)}", score, problem[problem["size"].isna() | (problem["size"] == size)])
@@ -374,30 +380,44 @@ def score_picture(summary: pd.DataFrame) -> Picture | None:
     ]
     if not 0 < len(panels) <= PAGE_LIMITS.score_panels:
         return None
+    wide, narrow = (_draw_scores(panels, columns=columns) for columns in (3, 1))
+    best = []
+    for title, score, rows in panels:
+        first = rows.sort_values("mean", ascending=score.lower_is_better, kind="stable").iloc[0]
+        best.append(f"{title}: best mean {score.label} {first['method']}, {fixed(first['mean'], 4)}")
+    caption = "Mean over folds and one standard deviation, the best on top."
+    return wide.picture("score_dots", caption, f"Scores by data set. {'; '.join(best)}.", narrow.figure)
+
+
+def _draw_scores(panels: Sequence[tuple[str, Score, pd.DataFrame]], *, columns: int) -> Drawing:
+    """Draw a panel of dots for each title, score and summary; dots have the group id ``dot-PANEL-PLACE``."""
     height = 0.9 + 0.2 * max(rows["method"].nunique() for _, _, rows in panels)
-    figure, grid = new_panels(len(panels), (0.4, 0.0), size=(3.3, height), lines="y")
-    drawing, best = Drawing(figure), []
+    margins = (0.4 if columns > 1 else 0.0, 0.0)
+    size = (3.3 if columns > 1 else PHONE, height)
+    figure, grid = new_panels(len(panels), margins, size=size, columns=columns, lines="y")
+    drawing = Drawing(figure)
     for p, (axes, (title, score, rows)) in enumerate(zip(grid, panels, strict=True)):
         scores = rows.drop_duplicates("method", keep="last").set_index("method").loc[in_order(rows["method"])]
-        first = str(scores["mean"].idxmin() if score.lower_is_better else scores["mean"].idxmax())
+        scores = scores.sort_values("mean", ascending=score.lower_is_better, kind="stable")
         for place, (method, mean, sd) in enumerate(scores[["mean", "sd"]].fillna({"sd": 0.0}).itertuples()):
             colour, gid = method_colour(method, LIGHT), f"dot-{p}-{place}"
             line = drawing.part(f"{gid}-sd", method=method)
             axes.plot([mean - sd, mean + sd], [place, place], color=colour, linewidth=1.4, gid=line)
-            fill = colour if method == first else LIGHT.background
-            drawing.part(gid, f"{method}, {title}: {score.label} {mean:.4f} ± {sd:.4f}", method)
+            fill = LIGHT.background if place else colour
+            drawing.part(gid, f"{method}, {title}: {score.label} {fixed(mean, 4)} ± {fixed(sd, 4)}", method)
             draw_point(axes, mean, place, method=method, size=6, gid=gid, marker="o", markerfacecolor=fill)
         axes.set_yticks(np.arange(len(scores)), scores.index)
         axes.invert_yaxis()
+        round_ticks(axes.xaxis)
         panel_title(axes, title)
         axes.set_xlabel(f"{score.label} ({score.direction})", fontsize=9)
-        best.append(f"{title}: best mean {score.label} {first}, {scores['mean'][first]:.4f}")
-    caption = "Mean over folds and one standard deviation; the best mean is filled."
-    return drawing.picture("score_dots", caption, f"Scores by data set. {'; '.join(best)}.")
+    return drawing
 
 
-def draw_size_curves(curves: pd.DataFrame, *, ylabel: str, digits: int) -> Drawing:
+def draw_size_curves(curves: pd.DataFrame, *, ylabel: str, digits: int, lower_is_better: bool = True) -> Drawing:
     """Plot quality against size with bands, a panel per placement; PLE and horizontal lines are in every panel.
+
+    The best is on top.
 
     `curves` has the columns `method size mean low high`; a method without sizes has one row, and is a horizontal line.
     The curves of a method have the group id ``curve-INDEX``; tooltips have numbers with `digits` decimals.
@@ -423,12 +443,14 @@ def draw_size_curves(curves: pd.DataFrame, *, ylabel: str, digits: int) -> Drawi
             _draw_curve(axes, by_method[method], method=method, gid=f"curve-{list(by_method).index(method)}")
     for i, (method, rows) in enumerate(by_method.items()):
         means = [
-            f"{mean:.{digits}f}" if np.isnan(size) else f"size {size:.0f}: {mean:.{digits}f}"
+            f"{fixed(mean, digits)}" if np.isnan(size) else f"size {size:.0f}: {fixed(mean, digits)}"
             for size, mean in zip(rows["size"], rows["mean"], strict=True)
         ]
         drawing.part(f"curve-{i}", f"{method}: {', '.join(means)}", method)
+    if lower_is_better:
+        grid[0].invert_yaxis()  # the others share it
     legend_of(figure, [*everywhere, *by_method])
-    name_axes(figure, "size", ylabel)
+    name_axes(figure, "size", f"{ylabel}, best on top")
     return drawing
 
 
@@ -470,7 +492,7 @@ def size_picture(tables: Sequence[RankTable]) -> Picture | None:
         for method, *values in zip(table.methods, table.ranks, table.intervals.low, table.intervals.high, strict=True)
     ]
     curves = pd.DataFrame(rows, columns=["method", "size", "mean", "low", "high"])
-    drawing, task = draw_size_curves(curves, ylabel="average rank (lower is better)", digits=2), tables[0].task
+    drawing, task = draw_size_curves(curves, ylabel="average rank", digits=2), tables[0].task
     return drawing.picture(
         f"sizes_{task}",
         f"{task.capitalize()}: average rank by size, with bootstrap intervals of 95 %. Ranks compare methods of one "
@@ -489,11 +511,12 @@ def grid_picture(summary: pd.DataFrame, dataset: str, *, network: str) -> Pictur
     metric = SCORES[str(part["task"].iloc[0])]
     best = part.sort_values("mean", ascending=metric.lower_is_better).iloc[0]
     size = "" if np.isnan(best["size"]) else f" at size {best['size']:.0f}"
-    return draw_size_curves(curves, ylabel=f"{metric.label} ({metric.direction})", digits=4).picture(
+    lower = metric.lower_is_better
+    return draw_size_curves(curves, ylabel=metric.label, digits=4, lower_is_better=lower).picture(
         grid_name(dataset, network),
         f"{dataset}, {network}: {metric.label} by size, mean and one standard deviation over folds and seeds. "
-        f"Best mean: {best['method']}{size}, {best['mean']:.4f}.",
-        f"{metric.label} by size on {dataset} with {network}. Best: {best['method']}{size}, {best['mean']:.4f}.",
+        f"Best mean: {best['method']}{size}, {fixed(best['mean'], 4)}.",
+        f"{metric.label} by size on {dataset} with {network}. Best: {best['method']}{size}, {fixed(best['mean'], 4)}.",
     )
 
 
@@ -549,10 +572,10 @@ def draw_agreement(pairs: Sequence[RankPair], *, ours: str, theirs: str) -> Figu
         axes.plot(ends, ends, color=LIGHT.muted, linewidth=0.9, linestyle="--", zorder=1)
         for i, (method, x, y) in enumerate(zip(pair.methods, pair.theirs, pair.ours, strict=True)):
             draw_point(axes, x, y, method=method, size=5.5, gid=f"point-{place}-{i}")
-        axes.set(xlim=ends, ylim=ends)
+        axes.set(xlim=ends, ylim=ends[::-1])
         axes.set_aspect("equal")
         panel_title(axes, pair.title)
-    name_axes(figure, theirs, ours)
+    name_axes(figure, theirs, f"{ours}, best on top")
     for axes, pair in zip(grid, pairs, strict=True):
         label_points(axes, pair.methods, points=np.column_stack([pair.theirs, pair.ours]), size=7)
     return figure

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from knotwork import basis
 from knotwork._checks import argument_error
+from knotwork._writing import fixed
 from knotwork.encoders import PiecewiseLinearEncoder, SplineEncoder, make_encoder
 from knotwork.report._style import Theme, clean_axes, new_figure, new_panels, panel_title, theme_of
 
@@ -159,7 +160,7 @@ def _draw_scalars(axes: Axes, bars: Axes, column: Floats, *, x: float, theme: Th
     bars.invert_yaxis()
     bars.axvline(0, color=theme.muted, linewidth=0.8)
     for place, value in enumerate(scaled.values()):
-        bars.text(max(value, 0) + 0.03, place, f"{value:.2f}", va="center", fontsize=8.5, color=theme.ink)
+        bars.text(max(value, 0) + 0.03, place, fixed(value, 2), va="center", fontsize=8.5, color=theme.ink)
     bars.set_xlim(min(0, *scaled.values()) - 0.05, max(1.0, *scaled.values()) + 0.3)
     panel_title(bars, "one coordinate", theme)
 
@@ -184,7 +185,7 @@ def _draw_family(axes: Axes, bars: Axes, column: Floats, *, family: str, x: floa
     clean_axes(bars, theme)
     bars.bar(np.arange(1, size + 1), marked[0], color=shades, width=0.7)
     for place, value in enumerate(marked[0], 1):
-        bars.text(place, value, f"{value:.2f}", ha="center", va="bottom", fontsize=7.5, color=theme.ink)
+        bars.text(place, value, fixed(value, 2), ha="center", va="bottom", fontsize=7.5, color=theme.ink)
     bars.set_xticks(np.arange(1, size + 1), [f"e{index}".translate(_SUBSCRIPTS) for index in range(1, size + 1)])
     bars.set(yticks=[], ylim=(1.2 * min(0.0, float(marked.min())), max(1.0, float(marked.max())) * 1.2))
     bars.spines["left"].set_visible(False)

@@ -3,6 +3,7 @@
 import io
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from html import escape, unescape
@@ -203,9 +204,16 @@ class ReportFiles:
 
     def write(self, page: Path, text: str) -> None:
         """Write the page and all files, or nothing if anything fails, such as a full disk."""
-        for folder in {path.parent for path in self.contents}:
-            folder.mkdir(exist_ok=True)
-        _write_together({**self.contents, page: text.encode()})
+        new = [folder for folder in sorted({path.parent for path in self.contents}) if not folder.exists()]
+        for folder in new:
+            folder.mkdir()
+        try:
+            _write_together({**self.contents, page: text.encode()})
+        except BaseException:
+            for folder in new:
+                with suppress(OSError):
+                    folder.rmdir()
+            raise
 
     def table(self, table: ReportTable) -> ReportTable:
         """Add a table as Markdown, LaTeX and CSV."""

@@ -22,6 +22,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.text import Text
 
+from knotwork._pictures import BLUE
 from knotwork.basis import FAMILIES
 from knotwork.encoders import METHOD_TABLE, EncodingName
 from knotwork.knots import PLACEMENTS
@@ -62,7 +63,7 @@ class Theme:
 
 LIGHT = Theme(
     background="#FFFFFF", soft="#F4F6F8", ink="#1F2328", muted="#636A71", link="#005A8C", line="#D9DDE1",
-    blue="#005787", orange="#CA8008", green="#008067", pink="#A23881", grey="#78828B", red="#85180D",
+    blue=BLUE, orange="#CA8008", green="#008067", pink="#A23881", grey="#78828B", red="#85180D",
 )  # fmt: skip
 """Colours of figures for light backgrounds."""
 
@@ -90,7 +91,14 @@ Corner = Literal["outside upper left", "outside upper right"]
 Style = dict[str, Any]
 """Keyword arguments of matplotlib."""
 
-_SHIFTS = np.array([(dx, dy) for dy in (0, 8, -8, 15, -15, 22, -22) for dx in (6, -6)])
+_SHIFTS = np.array(
+    [
+        (dx, dy)
+        for far in (0, 28, 56)
+        for dy in (0, 8, -8, 15, -15, 22, -22, 30, -30, 40, -40)
+        for dx in (6 + far, -6 - far)
+    ]
+)
 """Offsets of a name from its point, in typographic points, preferred ones first."""
 
 _FONTS = "'DejaVu Sans', Verdana, 'Segoe UI', system-ui, sans-serif"
@@ -255,11 +263,14 @@ def label_points(
         boxes = np.hstack([lows, lows + extent])
         overlaps = (boxes[:, None, :2] < taken[:, 2:]) & (taken[:, :2] < boxes[:, None, 2:])
         outside = (boxes[:, 0] < frame.x0) | (boxes[:, 2] > frame.x1 + 6 * scale)
+        outside |= (boxes[:, 1] < frame.y0) | (boxes[:, 3] > frame.y1)
         best = np.argmin(overlaps.all(axis=2).sum(axis=1) + outside)
         taken = np.vstack([taken, boxes[best]])
         dx, dy = _SHIFTS[best].tolist()
         side = "left" if dx > 0 else "right"
-        axes.annotate(name, point, xytext=(dx, dy), ha=side, arrowprops=joint if abs(dy) > 10 else None, **look)
+        axes.annotate(
+            name, point, xytext=(dx, dy), ha=side, arrowprops=joint if abs(dy) > 10 or abs(dx) > 10 else None, **look
+        )
 
 
 @contextmanager

@@ -10,17 +10,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from knotwork._writing import DASH, MINUS, fixed
 from knotwork.report._aggregate import LEVEL, SCORES, RankTable, all_sizes, file_name, in_order, name_size, sizes_of
 from knotwork.stats import compare_folds, wins
 from knotwork.training import METRICS
 
-DASH = "\N{EN DASH}"
-"""Shown for a missing number."""
-
 _LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$", "\N{EN DASH}": "--", "²": "$^2$", "<": "$<$",
-    ">": "$>$", "…": r"\ldots{}", "·": r"$\cdot$",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$", MINUS: "$-$", DASH: "--",
+    "²": "$^2$", "<": "$<$", ">": "$>$", "…": r"\ldots{}", "·": r"$\cdot$",
 }  # fmt: skip
 
 
@@ -63,8 +61,8 @@ class Cell:
             return self.text or DASH
         star = "*" if self.note else ""
         if self.sd is None or not np.isfinite(self.sd):
-            return format_number(self.value, self.digits) + star
-        return f"{format_number(self.value, self.digits)} ± {format_number(self.sd, self.digits)}{star}"
+            return fixed(self.value, self.digits) + star
+        return f"{fixed(self.value, self.digits)} ± {fixed(self.sd, self.digits)}{star}"
 
 
 @dataclass(frozen=True)
@@ -142,31 +140,6 @@ class ReportTable:
     def _footnote(self) -> list[str]:
         notes = any(cell.note and cell.has_value for row in self.rows for cell in row)
         return ["", "* Not all folds have a score."] if notes else []
-
-
-def format_number(value: float | None, digits: int = 4) -> str:
-    """Format a number with `digits` decimals and thousands separators; a dash if it is missing.
-
-    Examples
-    --------
-    >>> format_number(0.12345), format_number(12345.6, 0), format_number(None)
-    ('0.1235', '12,346', '\u2013')
-    """
-    if value is None or not np.isfinite(value):
-        return DASH
-    return f"{value:,.{digits}f}"
-
-
-def format_span(values: Sequence[float]) -> str:
-    """Format the range of numbers with two decimals.
-
-    Examples
-    --------
-    >>> format_span([1.5, 0.25]), format_span([2.0, 2.001])
-    ('0.25 to 1.50', '2.00')
-    """
-    low, high = f"{min(values):.2f}", f"{max(values):.2f}"
-    return low if low == high else f"{low} to {high}"
 
 
 def size_cell(size: float | None) -> Cell:
@@ -373,6 +346,9 @@ def detail_table(table: RankTable) -> ReportTable:
         "method": 0, "average rank": 2, "low": 2, "high": 2, "first places": 0, "difference, %": 2, "from": 2, "to": 2,
         "p (Wilcoxon, Holm)": 4, "significantly worse": 0,
     }  # fmt: skip
+    interval = f" with a bootstrap interval of 95 % ({len(table.datasets)} data sets are resampled)"
+    if not np.isfinite(table.intervals.low).any():
+        interval = ""
     rows = []
     for i in table.order:
         (low, high, *others), name = compared[i], table.methods[i]
@@ -381,11 +357,10 @@ def detail_table(table: RankTable) -> ReportTable:
     return ReportTable(
         file_name("ranks", table.task, table.size),
         f"Ranks in detail, {table.label[0].lower()}{table.label[1:]}",
-        f"Average rank over {len(table.problems)} problems with a bootstrap interval of 95 % ({len(table.datasets)} "
-        "data sets are resampled), and problems in which the method is first (ties count for each). Difference from "
-        f"{table.methods[table.order[0]]} in percent of the mean error of the methods, averaged by data set, with a "
-        "95 % interval (t, each by itself); p-value of the signed-rank test over data sets, corrected by Holm for all "
-        f"pairs; whether the method is significantly worse ({LEVEL}).",
+        f"Average rank over {len(table.problems)} problems{interval}, and problems in which the method is first (ties "
+        f"count for each). Difference from {table.methods[table.order[0]]} in percent of the mean error of the "
+        "methods, averaged by data set, with a 95 % interval (t, each by itself); p-value of the signed-rank test over "
+        f"data sets, corrected by Holm for all pairs; whether the method is significantly worse ({LEVEL}).",
         list(digits),
         cell_rows(rows, digits.values()),
     )

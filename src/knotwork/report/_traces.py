@@ -12,6 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 from sklearn.metrics import roc_auc_score
 
+from knotwork._writing import counted, fixed, significant
 from knotwork.datasets import SYNTHETIC, illustration_curve, illustration_probability, load_dataset
 from knotwork.report._aggregate import SCORES, in_order, of_size
 from knotwork.report._figures import legend_of, look_of
@@ -98,7 +99,7 @@ def draw_learning_curves(curves: Mapping[str, pd.DataFrame], *, ylabel: str) -> 
     left.set_yscale("log")
     left.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5]))
     left.yaxis.set_minor_locator(NullLocator())
-    left.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    left.yaxis.set_major_formatter(FuncFormatter(lambda value, _: significant(value)))
     for i, (method, curve) in enumerate(curves.items()):
         score, best = curve["score"].to_numpy(dtype=float), best_epoch(curve)
         title = f"{method}: best at epoch {best} of {len(curve)}"
@@ -121,7 +122,7 @@ def knot_pictures(frame: pd.DataFrame, knots: pd.DataFrame) -> list[Picture]:
     for method, paths in _paths(frame, knots).items():
         first_move = min(int(np.argmax((path != path[0]).any(axis=1))) or len(path) for path in paths.values())
         feature = str(knots["feature"].iloc[0])
-        moved = "; ".join(f"{name} {_travel(path):.3f}" for name, path in paths.items())
+        moved = "; ".join(f"{name} {fixed(_travel(path), 3)}" for name, path in paths.items())
         picture = draw_knot_trajectories(paths, warm_up=max(0, first_move - 1)).picture(
             f"knots_{method}",
             f"{method}: distance of the knots of {feature} from their start, by epoch, in units of the feature. "
@@ -138,7 +139,9 @@ def describe_knots(frame: pd.DataFrame, knots: pd.DataFrame) -> list[str]:
     for method, paths in _paths(frame, knots).items():
         first = next(iter(paths)).rpartition(" ")[0]  # words that all settings share, such as "learning rate of knots"
         names = [name.removeprefix(f"{first} ") if place else name for place, name in enumerate(paths)]
-        moved = ", ".join(f"{_travel(path):.3f} ({name})" for name, path in zip(names, paths.values(), strict=True))
+        moved = ", ".join(
+            f"{fixed(_travel(path), 3)} ({name})" for name, path in zip(names, paths.values(), strict=True)
+        )
         notes.append(f"{method}: at the end of training, the largest distance of a knot from its start is {moved}.")
     return notes
 
@@ -196,12 +199,12 @@ def draw_knot_trajectories(knots: Mapping[str, Floats], *, warm_up: int = 0) -> 
         if warm_up:
             axes.axvspan(0, warm_up, color=LIGHT.line, alpha=0.5, linewidth=0)
         for k, path in enumerate(values.T):
-            moved = f"from {path[0]:.3f} to {path[-1]:.3f}, {path[-1] - path[0]:+.3f}"
+            moved = f"from {fixed(path[0], 3)} to {fixed(path[-1], 3)}, {fixed(path[-1] - path[0], 3, signed=True)}"
             gid = drawing.part(f"knot-{p}-{k}", f"{name}, knot {k + 1}: {moved}")
             colour = colours[k % len(colours)]
             axes.plot(np.arange(len(path)), path - path[0], color=colour, linewidth=1.3, gid=gid)
         panel_title(axes, name)
-    starts = [f"{start:.3g}" for start in next(iter(knots.values()))[0]]
+    starts = [significant(start, 3) for start in next(iter(knots.values()))[0]]
     handles = [Line2D([], [], color=colours[k % len(colours)]) for k in range(len(starts))]
     style: Style = {"title": "start of the knot", "title_fontsize": 8, "alignment": "left"}
     legend = add_legend(figure, handles, starts, loc="outside upper left", ncols=min(len(starts), 8), **style)
@@ -224,9 +227,9 @@ def fit_picture(frame: pd.DataFrame, curves: pd.DataFrame) -> Picture | None:
             grid = curve["x"].to_numpy(dtype=float)
             values = curve["value"].to_numpy(dtype=float)
             quality = noiseless_scores(task, TRUTHS[dataset](grid), values)
-            note = ", ".join(f"{name} {score:.4f}" for name, score in quality.items())
+            note = ", ".join(f"{name} {fixed(score, 4)}" for name, score in quality.items())
             fits.append(FittedCurve(method, values, note))
-            notes.append(f"{task}, {method}: {note}; {SCORES[task].label} of test rows {scores[method]:.4f}")
+            notes.append(f"{task}, {method}: {note}; {SCORES[task].label} of test rows {fixed(scores[method], 4)}")
         table = load_dataset(dataset)
         ylabel = "y" if task == "regression" else "probability of class 1"
         x, y = table.numbers()[:, 0], np.asarray(table.target_values(), dtype=float)
@@ -285,6 +288,7 @@ def scatter_picture(frame: pd.DataFrame) -> Picture | None:
     return Picture(
         f"data_{name}",
         draw_scatter(x[::step], y[::step], xlabel=feature, ylabel=target),
-        f"The data: {target} against {feature}, {len(x[::step]):,} of {len(x):,} rows, and the histogram of {feature}.",
+        f"The data: {target} against {feature}, {counted(len(x[::step]))} of {counted(len(x), 'row')}, and the "
+        f"histogram of {feature}.",
         f"Scatter plot of the synthetic data set {name}, {target} against {feature}.",
     )

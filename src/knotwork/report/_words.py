@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from knotwork._writing import between, counted, duration, fixed, percent
 from knotwork.basis import FAMILIES
 from knotwork.datasets import DATASETS
 from knotwork.encoders import METHOD_TABLE
 from knotwork.report._aggregate import LEVEL, SCORES, TASKS, RankTable, of_size, seeds_per_fold
 from knotwork.report._page import PAGE_LIMITS
-from knotwork.report._tables import ReportTable, cell_rows, format_number, format_span
+from knotwork.report._tables import ReportTable, cell_rows
 from knotwork.stats import problem_correlation
 from knotwork.study import PROVENANCE
 
@@ -55,13 +56,15 @@ def describe_best(records: pd.DataFrame, reference: str = "Std") -> list[str]:
             if reference not in means:
                 continue
             best = str(means.idxmin() if score.lower_is_better else means.idxmax())
-            low, high = (format_number(means[name], 3) for name in (best, reference))
+            now, before = (fixed(means[name], 3) for name in (best, reference))
             error, base = score.errors(means[[best, reference]].to_numpy())
-            gain = 1.0 - error / max(base, 1e-300)
-            text = f"{best} has {gain:.0%} less error than {reference} on {dataset}".replace("%", " %")
-            text = f"{text}: {score.label} {low} and {high}."
+            gain, change = 1.0 - error / max(base, 1e-300), "lowers" if score.lower_is_better else "raises"
+            text = (
+                f"On {dataset}, {best} {change} the {score.label} from {before} ({reference}) to {now}: "
+                f"{percent(gain, 0)} less error."
+            )
             if best == reference:
-                gain, text = 0.0, f"{reference} is best on {dataset}: {score.label} {low}."
+                gain, text = 0.0, f"On {dataset}, {reference} is best: {score.label} {now}."
             lines.append((gain, text))
     return [line for _, line in sorted(lines, key=lambda pair: -pair[0])]
 
@@ -69,7 +72,8 @@ def describe_best(records: pd.DataFrame, reference: str = "Std") -> list[str]:
 def lead_sentences(tables: Sequence[RankTable]) -> list[str]:
     """Return a sentence on the methods with the best average ranks by size, and one on significance.
 
-    For several sizes, families are named instead of methods. Empty if there are no ranks.
+    Both are one sentence if no difference is significant. For several sizes, families are named instead of methods.
+    Empty if there are no ranks.
     """
     ranked = [table for table in tables if table.has_ranks]
     if not ranked:
@@ -85,7 +89,10 @@ def lead_sentences(tables: Sequence[RankTable]) -> list[str]:
     clauses = [_clause(names, where, first=i == 0) for i, (names, where) in enumerate(ordered)]
     n_shared = sum(len(names) == 1 for names, _ in ordered)
     shared = [", ".join(clauses[:n_shared])] if n_shared else []
-    return ["; ".join([*shared, *clauses[n_shared:]]) + ".", _certainty(ranked)]
+    lead, certainty = "; ".join([*shared, *clauses[n_shared:]]), _certainty(ranked)
+    if any(table.has_tests and table.differ.any() for table in ranked):
+        return [f"{lead}.", certainty]
+    return [f"By average rank, {lead}, but {certainty[0].lower()}{certainty[1:]}"]
 
 
 def _families(methods: Sequence[str]) -> str:
@@ -134,9 +141,10 @@ def describe_ranks(table: RankTable) -> Finding:
     if not table.has_ranks:
         return Finding(table.label, [table.why_not], "cannot be ranked")
     if len(table.best) == len(table.methods):
-        text = f"All {len(table.methods)} methods have the same average rank, {table.ranks.min():.2f}, {_over(table)}."
+        same = fixed(table.ranks.min(), 2)
+        text = f"All {len(table.methods)} methods have the same average rank, {same}, {_over(table)}."
         return Finding(table.label, [text, *_outcome(table)], "no difference")
-    low = f"{table.ranks.min():.2f}"
+    low = fixed(table.ranks.min(), 2)
     if len(table.best) > 1:
         first = f"{enumerate_words(table.best)} share the best average rank, {low}, {_over(table)}."
     else:
@@ -145,25 +153,21 @@ def describe_ranks(table: RankTable) -> Finding:
     if table.has_tests and not table.not_worse():
         verdict += ", significantly better than the rest"
     elif table.has_tests and table.differ.any():
-        verdict += "; " + _count(len(table.not_worse()), "method") + " not significantly worse"
+        verdict += "; " + counted(len(table.not_worse()), "method") + " not significantly worse"
     elif table.has_tests:
         verdict += "; no significant difference"
     return Finding(table.label, [first, *_outcome(table)], verdict, _numbers(table))
 
 
 def _over(table: RankTable) -> str:
-    return f"among {len(table.methods)} methods over {_count(len(table.problems), 'problem')}"
-
-
-def _count(n: int, word: str) -> str:
-    return f"{n:,} {word}" + ("" if n == 1 else "s")
+    return f"among {len(table.methods)} methods over {counted(len(table.problems), 'problem')}"
 
 
 def _interval(table: RankTable) -> str:
-    if not table.has_tests:
-        return ""
     best = table.order[0]
-    return f" (95 % interval {table.intervals.low[best]:.2f} to {table.intervals.high[best]:.2f})"
+    if not np.isfinite(table.intervals.low[best]):
+        return ""
+    return f" (95 % interval {fixed(table.intervals.low[best], 2)} to {fixed(table.intervals.high[best], 2)})"
 
 
 def _outcome(table: RankTable) -> list[str]:
@@ -172,7 +176,7 @@ def _outcome(table: RankTable) -> list[str]:
         return [table.why_not]
     if not table.test.defined:
         return ["All methods tie in every problem, so there is nothing to test: no significant difference."]
-    over = _count(len(table.datasets), "data set")
+    over = counted(len(table.datasets), "data set")
     if not table.differ.any():
         few = f": with {len(table.methods)} methods, {over} are too few for any."
         none = f" between any two methods over {over}."
@@ -193,8 +197,8 @@ def _numbers(table: RankTable) -> list[str]:
     test, problems, k = table.test, table.problem_test, len(table.methods)
     n_pairs, n_differ = k * (k - 1) // 2, int(table.differ.sum()) // 2
     sentences = [
-        f"Over {_count(len(table.datasets), 'data set')}: Friedman chi² = {test.chi2:.1f}, Iman-Davenport F = "
-        f"{test.F:.2f}, p {_p(test.p_F)}. By signed ranks {n_differ} of {n_pairs} pairs differ (Holm, {LEVEL}); "
+        f"Over {counted(len(table.datasets), 'data set')}: Friedman chi² = {fixed(test.chi2, 1)}, Iman-Davenport F = "
+        f"{fixed(test.F, 2)}, p {_p(test.p_F)}. By signed ranks {n_differ} of {n_pairs} pairs differ (Holm, {LEVEL}); "
         f"the smallest p-value possible is {table.least_p:.2g}."
     ]
     best = enumerate_words(table.best)
@@ -203,20 +207,20 @@ def _numbers(table: RankTable) -> list[str]:
     if far and (near := table.not_worse()):
         sentences.append(f"Not significantly worse than {best}: {_with_ranks(table, near)}.")
     sentences.append(
-        f"Over {_count(len(table.problems), 'problem')}, as if they were independent: "
-        f"Friedman chi² = {problems.chi2:.1f}, F = {problems.F:.2f}, p {_p(problems.p_F)}; "
-        f"Nemenyi's critical difference is {table.cd:.2f} at {LEVEL}."
+        f"Over {counted(len(table.problems), 'problem')}, as if they were independent: "
+        f"Friedman chi² = {fixed(problems.chi2, 1)}, F = {fixed(problems.F, 2)}, p {_p(problems.p_F)}; "
+        f"Nemenyi's critical difference is {fixed(table.cd, 2)} at {LEVEL}."
     )
     return sentences
 
 
 def _with_ranks(table: RankTable, methods: list[str]) -> str:
     ranks = dict(zip(table.methods, table.ranks.tolist(), strict=True))
-    return enumerate_words([f"{method} ({ranks[method]:.2f})" for method in methods])
+    return enumerate_words([f"{method} ({fixed(ranks[method], 2)})" for method in methods])
 
 
 def _p(value: float | None) -> str:
-    return "< 0.0001" if value is not None and value < 1e-4 else f"= {value:.4f}"
+    return "< 0.0001" if value is not None and value < 1e-4 else f"= {fixed(value, 4)}"
 
 
 def describe_dependence(tables: Sequence[RankTable]) -> list[str]:
@@ -234,7 +238,7 @@ def describe_dependence(tables: Sequence[RankTable]) -> list[str]:
         return []
     return [
         f"On one data set, the ranks that two backbones give to the methods correlate by "
-        f"{format_span(similarities)} ({format_span(specific)} without "
+        f"{between(similarities, 2)} ({between(specific, 2)} without "
         "the average rank of each method), so problems that share a data set are not independent."
     ]
 
@@ -266,20 +270,14 @@ def describe_records(frame: pd.DataFrame) -> list[tuple[str, str]]:
     failed = int((frame["status"] != "ok").sum())
     unscored = int((frame["score"].isna() & (frame["status"] == "ok")).sum())
     numbers = [
-        (f"{len(frame):,}", "networks"),
-        (f"{failed:,}", "failed"),
-        (f"{frame['dataset'].nunique():,}", "data sets"),
-        (f"{len(frame[['backbone', 'tokens']].drop_duplicates()):,}", "backbones"),
-        (f"{frame['method'].nunique():,}", "methods"),
-        (_duration(frame["train_seconds"].sum()), "of training"),
+        (counted(len(frame)), "networks"),
+        (counted(failed), "failed"),
+        (counted(frame["dataset"].nunique()), "data sets"),
+        (counted(len(frame[["backbone", "tokens"]].drop_duplicates())), "backbones"),
+        (counted(frame["method"].nunique()), "methods"),
+        (duration(frame["train_seconds"].sum()), "of training"),
     ]
-    return [*numbers, (f"{unscored:,}", "without a finite score")] if unscored else numbers
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.1f} s"
-    return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+    return [*numbers, (counted(unscored), "without a finite score")] if unscored else numbers
 
 
 def describe_gaps(tables: Sequence[RankTable], frame: pd.DataFrame) -> list[str]:
@@ -299,7 +297,7 @@ def describe_gaps(tables: Sequence[RankTable], frame: pd.DataFrame) -> list[str]
             few = "not ranked, with complete scores in less than half of the problems"
             sentences.append(f"{table.label}: {enumerate_words(table.absent)} {verb} {few}.")
         if table.left_out:
-            problems = _count(len(table.left_out), "problem")
+            problems = counted(len(table.left_out), "problem")
             sentences.append(f"{table.label}: {problems} left out of the ranks, incomplete: {_left_out(table)}.")
     return sentences
 
@@ -325,12 +323,12 @@ def describe_grid(summary: pd.DataFrame, dataset: str, network: str) -> Finding 
     metric = SCORES[str(part["task"].iloc[0])]
     ordered = part.sort_values("mean", ascending=metric.lower_is_better, kind="stable")
     shown = [
-        format_number(mean) + ("" if pd.isna(sd) else f" ± {format_number(sd)}")
+        fixed(mean, 4) + ("" if pd.isna(sd) else f" ± {fixed(sd, 4)}")
         for mean, sd in zip(ordered["mean"], ordered["sd"], strict=True)
     ]
     first = ordered.iloc[0]
     best = first["method"] + ("" if pd.isna(first["size"]) else f" at size {first['size']:.0f}")
-    runs = _count(int(first["n"]), "run")
+    runs = counted(int(first["n"]), "run")
     sentences = [f"{best} has the best mean {metric.label} of {len(part)} methods and sizes, {shown[0]} over {runs}."]
     is_other = ordered["size"].isna() & (ordered["method"] != first["method"])
     unsized = [f"{ordered['method'].iloc[i]} {shown[i]}" for i in np.flatnonzero(is_other)]
@@ -347,7 +345,7 @@ def list_sources(frame: pd.DataFrame) -> list[tuple[str, str]]:
     for column in ("plan", "plan_hash", *PROVENANCE, "host", "stack_size"):
         recorded = frame[column] if column in frame else pd.Series(index=frame.index, dtype=object)
         counts = recorded.astype(object).where(recorded.notna(), "not recorded").astype(str).value_counts()
-        shown = [f"{value} ({count:,} networks)" for value, count in counts.items()]
+        shown = [f"{value} ({counted(count, 'network')})" for value, count in counts.items()]
         name = column.removesuffix("_version").replace("_", " ").replace("scikit learn", "scikit-learn")
         only_missing = list(counts.index) == ["not recorded"]
         sources.append((name, "not recorded" if only_missing else "; ".join(_shortened(shown, PAGE_LIMITS.listed))))
@@ -388,6 +386,6 @@ def list_failures(frame: pd.DataFrame) -> list[dict[str, Any]]:
         details = errors[part.index[0]]
         n_cut = len(details) - PAGE_LIMITS.characters
         if n_cut > 0:
-            details = f"… {n_cut:,} characters left out …\n{details[n_cut:]}"
+            details = f"… {counted(n_cut)} characters left out …\n{details[n_cut:]}"
         failures.append({"reason": str(reason), "count": len(part), "runs": runs, "details": details})
     return sorted(failures, key=lambda failure: -failure["count"])

@@ -138,7 +138,8 @@ def train(
     )
     with matrix_precision(config, device), cpu_threads(device) as run.n_threads:
         run.train(waiting)
-    return replace(Trained.joined(run.trained, run.groups), interrupted=run.stopped or run.out_of_time)
+    joined = Trained.joined(run.trained, run.groups)
+    return replace(joined, interrupted=run.stopped or run.out_of_time, stopped=run.stopped)
 
 
 @dataclass
@@ -596,6 +597,9 @@ def resolve_device(device: str | torch.device) -> torch.device:
         resolved = torch.device(device)
     except (RuntimeError, TypeError) as error:
         raise argument_error("device", "be 'auto' or a device of torch such as 'cpu' or 'cuda'", device) from error
+    if resolved.type == "meta":
+        hint = "Tensors of torch's meta device hold no numbers."
+        raise argument_error("device", "be one that computes", device, hint)
     if resolved.type == "cuda" and (resolved.index or 0) >= torch.cuda.device_count():
         raise argument_error(
             "device",

@@ -533,7 +533,8 @@ class LogLoss(ClassObjective):
         Weights of the classes in the loss: inversely proportional to their frequency, or as given for each label.
     calibrate : {None, "temperature"}, default=None
         Whether probabilities are corrected by a temperature, the one with the best log loss on rows that the networks
-        were not trained on. The most probable class stays the same.
+        were not trained on. Without weights of classes the most probable class stays the same; with them, the weights
+        are taken out again, so that probabilities are those of the frequencies of the classes.
 
     Examples
     --------
@@ -633,7 +634,13 @@ class Custom(ClassObjective):
 
     def row_scores(self, predictions: Tensor, target: Tensor) -> Tensor:
         """Return what the function returns, whose shape is checked."""
-        losses = self.function(predictions if self.classes else predictions[..., 0], target)
+        try:
+            losses = self.function(predictions if self.classes else predictions[..., 0], target)
+        except RuntimeError as error:
+            if "numpy()" not in str(error):
+                raise
+            hint = "Gradients do not pass through NumPy: use the functions of torch, such as torch.abs or tensor.exp()."
+            raise argument_error("objective", "be a function of torch tensors", self.function, hint) from error
         if not isinstance(losses, Tensor) or losses.shape != target.shape:
             raise argument_error(
                 "objective",

@@ -446,6 +446,8 @@ class Trained:
     knot_paths : list of ndarray of shape (epochs + 1, n_features, K) or None, optional
         If they were kept, the learned knots of each member at the start and after every epoch, in the units of the
         data, padded with NaN to the largest number K of knots; None for a member without learned knots.
+    stopped : bool
+        Whether it was Ctrl-C or a callback that stopped training.
     """
 
     pieces: list[Piece]
@@ -454,6 +456,7 @@ class Trained:
     objective: Objective
     interrupted: bool
     knot_paths: list[FloatArray | None] | None = None
+    stopped: bool = False
 
     @property
     def networks(self) -> list[NetworkPiece]:
@@ -497,6 +500,7 @@ class Trained:
             pieces=sorted(pieces, key=lambda piece: piece.places),
             histories=[histories[place] for place in sorted(histories)],
             interrupted=any(part.interrupted for part in parts),
+            stopped=any(part.stopped for part in parts),
             knot_paths=[paths[place] for place in sorted(paths)] if paths else None,
         )
 

@@ -123,7 +123,7 @@ def train_spread(
             raise
         interrupted = True
     joined = Trained.joined([trained[worker].to(devices[0]) for worker in range(len(groups))], groups)
-    return replace(joined, interrupted=joined.interrupted or interrupted)
+    return replace(joined, interrupted=joined.interrupted or interrupted, stopped=joined.stopped or interrupted)
 
 
 def divide_members(
