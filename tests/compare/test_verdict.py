@@ -113,7 +113,7 @@ def test_a_lead_that_is_not_proven_is_said():
 def test_models_worse_than_the_mean_are_not_to_be_trusted():
     ranking = rank(scored("PLE", FOLDS), scored("Std", FOLDS + 0.1), other("linear", FOLDS + 0.2), naive=0.9)
     assert ranking.verdict == (
-        "trust none of these models: predicting the mean of the target has RMSE 0.9000, and the best of them, single "
+        "trust none of these models: predicting the mean of the target has RMSE 0.9, and the best of them, single "
         "networks with PLE, 1.024"
     )
     assert any(sentence.startswith("Warning") for sentence in ranking.sentences)

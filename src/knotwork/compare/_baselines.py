@@ -112,7 +112,7 @@ def _outputs(estimator: Any, source: Source, rows: npt.NDArray[np.int64]) -> Flo
 def _score_boosting(baseline: Baseline, prepared: PreparedTable, source: Source, deadline: float) -> Scored:
     """Train boosted trees on every fold, side by side, stopped by the same rows as networks."""
     began, table, splits = time.perf_counter(), prepared.table, prepared.splits
-    kind, name = next(each for each in BOOSTED.items() if each[0].settings(table.goal, table.n_classes))
+    kind, name = next(each for each in BOOSTED.items() if each[0].suits(table.goal, table.n_classes))
     members = [TreeMember(split.train, split.valid, (), seed=split.seed, kind=kind) for split in splits]
     n_categorical = len(source.read.columns.cardinalities)
     trained = boost(table, members, n_categorical=n_categorical, seconds=max(deadline - time.perf_counter(), 1e-3))

@@ -1,5 +1,6 @@
 """One ranking of everything that was trained, the model that is recommended, and the sentences that follow from it."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -104,12 +104,8 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
         """Explain an argument that other libraries have."""
         del args
         if "n_knots" in options:
-            hint = (
-                f"Write size: a basis has n_knots + degree + 1 columns, bins are n_knots + 1. size={options['n_knots']}"
-            )
-            raise ArgumentTypeError(
-                f"{cls.__name__}() got an unexpected keyword argument 'n_knots'. {hint}, for example."
-            )
+            hint = f"Write size: a basis has n_knots + degree + 1 columns, bins are n_knots + 1. size={options['n_knots']}"
+            raise ArgumentTypeError(f"{cls.__name__}() got an unexpected keyword argument 'n_knots'. {hint}, for example.")
         return super().__new__(cls)
 
     @property

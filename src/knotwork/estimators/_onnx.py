@@ -19,9 +19,9 @@ from knotwork.basis import FAMILIES
 from knotwork.estimators._base import TabularEstimator
 from knotwork.estimators._combination import SMALLEST_PROBABILITY
 from knotwork.estimators._estimators import TabularClassifier, TabularRegressor
-from knotwork.estimators._model import Calibration
 from knotwork.estimators._onnx_encodings import encoded_features
 from knotwork.estimators._onnx_trees import forest_outputs
+from knotwork.estimators._model import Calibration
 from knotwork.nn import DOUBLE, FLOAT, Array, OnnxGraph, as_numpy
 from knotwork.training import Network, Objective, Piece, output_units
 
@@ -80,7 +80,9 @@ def export_onnx(estimator: TabularEstimator, path: str | Path) -> None:
     ]
     weights = [float(estimator.weights_[place]) for piece in pieces for place in piece.places]
     if isinstance(estimator, TabularClassifier):
-        results = _class_outputs(graph, outputs, weights, estimator.labels_, calibration=estimator._fitted.calibration)
+        results = _class_outputs(
+            graph, outputs, weights, estimator.labels_, calibration=estimator._fitted.calibration
+        )
     else:
         assert isinstance(estimator, TabularRegressor)
         results = _number_outputs(graph, _mean(graph, outputs, weights), estimator)
