@@ -27,12 +27,13 @@ fuzz: $(STAMP)
 	KNOTWORK_FUZZ=full $(BIN)/python -m pytest tests/fuzz -s
 
 # The library as `pip install knotwork` brings it: a wheel, without extras, in a fresh environment.
-core:
+core: $(STAMP)
 	rm -rf build/core build/lib
 	$(PYTHON) -m venv build/core
 	build/core/bin/python $(PIP) wheel --no-deps --wheel-dir build/core/wheel .
 	build/core/bin/python $(PIP) install -c constraints.txt build/core/wheel/*.whl
-	build/core/bin/python -I tests/installations/core.py
+	$(BIN)/python tests/installations/make_model.py build/core
+	build/core/bin/python -I tests/installations/core.py build/core
 	! build/core/bin/knotwork --version 2> build/core/said
 	grep -x 'The command knotwork needs typer: pip install "knotwork\[study\]"' build/core/said
 

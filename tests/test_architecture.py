@@ -30,6 +30,7 @@ LAYERS = [
     "_model_files",
     "_tables",
     "_loops",
+    "_graph",
     "basis",
     "_pictures",
     "stats",
@@ -41,9 +42,13 @@ LAYERS = [
     "training",
     "_trees",
     "_preparation",
+    "_light",
+    "_model_page",
     "additive",
     "estimators",
+    "_runtime",
     "datasets",
+    "_predictions",
     "_explore",
     "study",
     "report",
@@ -263,7 +268,18 @@ def test_private_names_are_recognised(code, names):
 
 
 def test_only_layers_that_keep_something_write_files():
-    keeping = {"_model_files", "estimators", "datasets", "_explore", "study", "report", "compare"}
+    keeping = {
+        "_model_files",
+        "_light",
+        "_model_page",
+        "_predictions",
+        "estimators",
+        "datasets",
+        "_explore",
+        "study",
+        "report",
+        "compare",
+    }
     writing = [module_of(path) for path in FILES if "knotwork._files" in imported(path)]
     assert [name for name in writing if layer_of(name) not in keeping] == []
 

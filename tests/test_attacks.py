@@ -27,10 +27,7 @@ TINY = {"encoding": "Std", "training": kw.TrainingConfig(max_epochs=1), "random_
 def test_a_model_at_a_path_that_is_not_utf_8(tmp_path):
     path = tmp_path / os.fsdecode(b"b\xe4d.knotwork")
     kw.TabularRegressor(**TINY).fit(X, X["a"]).save(path)
-    with pytest.raises(PersistenceError, match="a name that is not UTF-8, which safetensors cannot open. Rename it"):
-        kw.load(path)
-    path.rename(tmp_path / "good.knotwork")
-    assert kw.load(tmp_path / "good.knotwork", device="cpu").predict(X).shape == (80,)
+    assert kw.load(path, device="cpu").predict(X).shape == (80,)
 
 
 def test_pages_have_names_that_are_not_utf_8(tmp_path):
@@ -123,7 +120,7 @@ def test_so_is_one_that_scikit_learn_reads(monkeypatch, slow_server):
 
 @pytest.mark.parametrize(
     ("content", "packed", "words"),
-    [(b"x" * 5000, False, "longer than 4,000 bytes"), (b"x" * 90_000, True, "would have more than 50,000 bytes")],
+    [(b"x" * 5000, False, "longer than 4000 bytes"), (b"x" * 90_000, True, "would have more than 50,000 bytes")],
 )
 def test_answers_for_scikit_learn_have_a_limit_of_size(monkeypatch, content, packed, words):
     monkeypatch.setattr(_loading, "LIMITS", _loading.DownloadLimits(archive=4000, member=50_000))

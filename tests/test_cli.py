@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import knotwork
+from knotwork import _cli
 from knotwork._cli import app
 from knotwork._explore._prepare import PageRule
 from knotwork.datasets import EMBEDDED, SYNTHETIC
@@ -53,8 +54,8 @@ def test_demo_is_a_study_that_ends_in_a_report(small):
     for word in ("sk_diabetes", "BS-Grad-U", "18"):
         assert word in text
     assert len(load_results(small)) == 3 * 3 * 2
-    gain = r"largest gain of an encoding over scaling alone \(Std\): .* on sk_(diabetes: NRMSE|iris: AUC|wine: AUC) \d"
-    assert re.search(gain, result.output)
+    gain = r"On sk_(diabetes|iris|wine), \S+ (lowers the NRMSE|raises the AUC) from \d.* \(Std\) to \d.* less error\.$"
+    assert re.search(gain, result.output.strip()), "the finding comes last"
     explorer = Path(re.search(r"^Explorer: (.*)$", result.output, flags=re.MULTILINE).group(1))
     assert explorer == small / "explore.html"
     assert "sk_diabetes" in explorer.read_text(encoding="utf-8")
@@ -137,3 +138,31 @@ def test_a_ranking_has_the_columns_that_fit(width, expected):
     ]
     row = [Cell("gradient boosting"), *[Cell("0.123 to 0.456789")] * 2, Cell("-0.0123 to 0.0456"), *[Cell("0.1")] * 5]
     assert _fitting_columns(ReportTable("ranking", "", "", columns, [row]), width) == expected
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_tables_and_sentences_break_at_words(width, monkeypatch, capsys):
+    words = [
+        "the",
+        "recommended",
+        "encoding",
+        "of",
+        "avg_price_per_room",
+        "and",
+        "arrival_date",
+        "(elapsed",
+        "days)",
+        "is",
+        "BS-Grad-U@15",
+    ]
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    rows = [[" ".join(words), "12,345.678", "a_name_that_is_rather_long_for_a_table", " ".join(reversed(words))]] * 2
+    _cli._print_table("Table", dict.fromkeys(["what", "number", "name", "reason"], False), rows, piped=width)
+    _cli._say(" ".join(words * 3))
+    out = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
+    assert max(map(len, out.splitlines())) <= width
+    shown = set(re.sub("[│┃┏┓┡┩┳╇┴└┘━─]", " ", out).split())
+    assert shown >= {*words, "12,345.678", "a_name_that_is_rather_long_for_a_table"}
+    assert shown <= {*words, "12,345.678", "a_name_that_is_rather_long_for_a_table", "Table", "what", "number", "name",
+                     "reason", "what:", "number:", "name:", "reason:"}  # fmt: skip

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from knotwork._explore._page import TABLE_SCRIPTS
 from knotwork.report import LIGHT
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -27,7 +28,8 @@ def test_encodings(tmp_path):
 def test_pages_of_the_gallery_have_the_present_script():
     """Where this fails, write them again: python examples/gallery.py docs/gallery."""
     source = EXAMPLES.parent / "src" / "knotwork" / "_explore"
-    parts = [path.read_text() for path in (*sorted(source.glob("*.js")), source / "page.css")]
+    scripts = [source / f"{name}.js" for name in TABLE_SCRIPTS]
+    parts = [path.read_text() for path in (*scripts, source / "page.css")]
     pages = sorted((EXAMPLES.parent / "docs" / "gallery").glob("*.html"))
     assert len(pages) == 4
     guide = (EXAMPLES.parent / "docs" / "gallery.md").read_text()

@@ -29,10 +29,10 @@ FORMULAS = {
     "basis/_fitted.py",
     "basis/_compiled.py",
     "nn/_smoothness.py",
-    "estimators/_onnx_encodings.py",
+    "estimators/_graph_encodings.py",
 }
 FORMULAS |= {path.relative_to(SOURCE).as_posix() for path in (SOURCE / "_kernels").glob("*.py")}
-"""Formulas of families: as polynomials, compiled, as penalties, in ONNX, in torch, and in Triton."""
+"""Formulas of families: as polynomials, compiled, as penalties, in graphs, in torch, and in Triton."""
 OF_A_KIND = {"family": FORMULAS, "objective": {"_trees/_lightgbm.py", "_trees/_symmetric.py"}}
 """Those, and what boosted trees minimise: without it an objective has no trees, and networks predict it alone."""
 

@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 
 import knotwork
 from knotwork._checks import OPTIONAL_PARTS, check_installed
-from tests.installations import core, estimators
+from tests.installations import core, estimators, make_model
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "tests" / "installations"
@@ -26,13 +26,20 @@ def run_without(packages, script, *arguments):
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def test_the_core_needs_no_extra():
-    done = run_without(core.ABSENT, FOLDER / "core.py")
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("saved")
+    make_model.main(folder)
+    return folder
+
+
+def test_the_core_needs_no_extra(saved):
+    done = run_without(core.ABSENT, FOLDER / "core.py", saved)
     assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_script_for_few_packages_refuses_more():
-    done = run_without(["torch"], FOLDER / "core.py")
+    done = run_without(["torch"], FOLDER / "core.py", FOLDER)
     assert "this script is for installations without extras" in done.stderr
 
 

@@ -11,8 +11,9 @@ from knotwork._checks import OPTIONAL_PARTS, check_part
 
 if TYPE_CHECKING:  # type checkers and editors see the names that are imported later
     from knotwork import additive, basis, compare, datasets, encoders, knots, nn, report, stats, study, training
-    from knotwork._explore import Explorer, explore
+    from knotwork._explore import Explorer, explore, explore_model
     from knotwork._recommend import Recommendation, recommend
+    from knotwork._runtime import load
     from knotwork.additive import AdditiveClassifier, AdditiveRegressor
     from knotwork.encoders import (
         METHODS,
@@ -26,7 +27,7 @@ if TYPE_CHECKING:  # type checkers and editors see the names that are imported l
         find_pairs,
         make_encoder,
     )
-    from knotwork.estimators import ColumnConfig, TabularClassifier, TabularRegressor, ValidationConfig, load
+    from knotwork.estimators import ColumnConfig, TabularClassifier, TabularRegressor, ValidationConfig
     from knotwork.training import Focal, Huber, LogLoss, Quantile, TrainingConfig, Tweedie
 
 __version__ = "0.2.0"
@@ -60,6 +61,7 @@ __all__ = [
     "datasets",
     "encoders",
     "explore",
+    "explore_model",
     "find_pairs",
     "knots",
     "load",
@@ -73,14 +75,15 @@ __all__ = [
 ]
 
 _NAMES = {
-    "_explore": ("Explorer", "explore"),
+    "_explore": ("Explorer", "explore", "explore_model"),
     "_recommend": ("Recommendation", "recommend"),
+    "_runtime": ("load",),
     "additive": ("AdditiveClassifier", "AdditiveRegressor"),
     "encoders": (
         *("METHODS", "PerFeatureEncoder", "PeriodicEncoder", "PiecewiseLinearEncoder", "ScalarEncoder"),
         *("SplineEncoder", "TensorSplineEncoder", "choose_per_feature", "find_pairs", "make_encoder"),
     ),
-    "estimators": ("ColumnConfig", "TabularClassifier", "TabularRegressor", "ValidationConfig", "load"),
+    "estimators": ("ColumnConfig", "TabularClassifier", "TabularRegressor", "ValidationConfig"),
     "training": ("Focal", "Huber", "LogLoss", "Quantile", "TrainingConfig", "Tweedie"),
 }
 _PARTS = ("additive", "basis", "compare", "datasets", "encoders", "knots", "nn", "report", "stats", "study", "training")

@@ -30,11 +30,11 @@ names."""
 OPTIONAL_PARTS = {
     "knotwork.nn": ("torch", ("torch",)),
     "knotwork.training": ("torch", ("torch",)),
-    "knotwork.estimators": ("torch", ("torch", "safetensors")),
+    "knotwork.estimators": ("torch", ("torch",)),
     "knotwork.datasets": ("study", ("pandas",)),
     "knotwork.study": ("study", ("torch", "pandas", "pyarrow")),
     "knotwork.report": ("study", ("torch", "pandas", "pyarrow", "matplotlib", "jinja2")),
-    "knotwork.compare": ("study", ("torch", "safetensors", "pandas", "pyarrow", "matplotlib", "jinja2")),
+    "knotwork.compare": ("study", ("torch", "pandas", "pyarrow", "matplotlib", "jinja2")),
 }
 """The parts of the library that need optional packages: the extra that installs them, and the packages."""
 

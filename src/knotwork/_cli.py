@@ -3,16 +3,20 @@
 import io
 import math
 import os
+import shutil
 import sys
+import textwrap
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import knotwork
 from knotwork._checks import check_file, check_installed, printable
+from knotwork._writing import counted, duration, fixed, significant
 from knotwork.errors import MissingPackageError
 
 try:
@@ -53,7 +57,7 @@ class CommandGroup(TyperGroup):
             return super().invoke(ctx)
         except KeyboardInterrupt as error:
             state = AFTER_INTERRUPT.get(ctx.invoked_subcommand or "", "Interrupted. Results so far are kept.")
-            typer.echo(f"{state} To continue, run the same command again.", err=True)
+            _say(f"{state} To continue, run the same command again.", err=True)
             raise typer.Exit(130) from error
         except fixable as error:
             typer.echo(printable(str(error)), err=True)
@@ -90,7 +94,7 @@ Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, ...")]
 
 def _print_version(is_requested: bool) -> None:
     if is_requested:
-        typer.echo(f"knotwork {knotwork.__version__}")
+        _say(f"knotwork {knotwork.__version__}")
         raise typer.Exit
 
 
@@ -109,8 +113,33 @@ def main(
 
 
 def _say(text: str, *, err: bool = False) -> None:
-    """Print text that may contain names from files: control characters are escaped."""
-    typer.echo(printable(text), err=err)
+    """Print text that may contain names from files: control characters are escaped, lines break at words."""
+    lines = printable(text).splitlines() or [""]
+    if (sys.stderr if err else sys.stdout).isatty():
+        width = shutil.get_terminal_size().columns
+        lines = [each for line in lines for each in _broken(line, width)]
+    typer.echo("\n".join(lines), err=err)
+
+
+def _broken(line: str, width: int) -> list[str]:
+    """Return a line as lines of at most a width that end at spaces; a longer word, such as a path, stays whole."""
+    return textwrap.wrap(line, max(width, 20), break_long_words=False, break_on_hyphens=False) or [""]
+
+
+@contextmanager
+def _one_bar(stage: str, seconds: float | None = None) -> Iterator[tuple[Callable[[str], None], "ProgressBar | None"]]:
+    """Show one line for all work of a command if standard error is a terminal.
+
+    Provides the function that prints sentences, above the line, and the line.
+    """
+    if not sys.stderr.isatty():
+        yield _say, None
+        return
+    from knotwork.training import ProgressBar
+
+    with ProgressBar(seconds=seconds) as bar:
+        bar.stage(stage)
+        yield lambda text: bar.say(_say, text), bar
 
 
 @contextmanager
@@ -118,7 +147,7 @@ def _warnings_explained() -> Iterator[None]:
     """Print warnings as sentences, without their location in the code."""
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        typer.echo(f"Warning: {message}", err=True)
+        _say(f"Warning: {message}", err=True)
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
@@ -133,24 +162,19 @@ def demo(out: Annotated[Path, typer.Option(help="Folder for records and pages.")
     from knotwork.report import describe_best, load_records, report_folder
     from knotwork.study import load_plan, run
 
-    summary = run("demo", out, report=_say, progress=_progress())
-    page = report_folder(out, out / "report.html").resolve()
-    best = describe_best(load_records(out))
-    table = load_dataset(load_plan("demo").names[0])
-    features, target = table.frame.drop(columns=table.target), table.frame[table.target]
-    explorer = knotwork.explore(features, target, task=table.task, name=table.name).save(out / "explore.html")
-    n_trained = summary.n_ok + summary.n_before
-    typer.echo(f"{n_trained:,} networks, {summary.n_failed:,} failed, in {summary.seconds:.0f} s.")
-    if best:
-        typer.echo(f"The largest gain of an encoding over scaling alone (Std): {best[0]}")
-    typer.echo(f"Report: {page}\nExplorer: {explorer.resolve()}")
-
-
-def _progress() -> "type[ProgressBar] | None":
-    """Return the progress bar, or None if the output is not a terminal."""
-    from knotwork.training import ProgressBar
-
-    return ProgressBar if sys.stderr.isatty() else None
+    with _one_bar("reading the tables, placing knots") as (say, bar):
+        summary = run("demo", out, report=say, progress=None if bar is None else partial(bar.part, end=0.9))
+        if bar is not None:
+            bar.stage("report and explorer")
+        page = report_folder(out, out / "report.html").resolve()
+        best = describe_best(load_records(out))
+        table = load_dataset(load_plan("demo").names[0])
+        features, target = table.frame.drop(columns=table.target), table.frame[table.target]
+        explorer = knotwork.explore(features, target, task=table.task, name=table.name).save(out / "explore.html")
+    n_trained = counted(summary.n_ok + summary.n_before, "network")
+    _say(f"{n_trained}, {counted(summary.n_failed)} failed, in {duration(summary.seconds)}.")
+    _say(f"Report: {page}\nExplorer: {explorer.resolve()}")
+    _say(best[0] if best else "No encoding can be compared with scaling alone (Std).")
 
 
 @app.command(epilog="Example: knotwork report results, then open results/report.html")
@@ -161,12 +185,14 @@ def report(
     ] = None,
 ) -> None:
     """Write tables, figures and one page, report.html, from the records of a study, without training."""
-    from knotwork.report import report_folder
+    from knotwork.report import describe_best, load_records, report_folder
 
     page = out or folder
     page = page if page.suffix == ".html" else page / "report.html"
-    report_folder(folder, page)
-    typer.echo(f"Report: {page}\nTables: {page.parent / 'tables'}\nFigures: {page.parent / 'figures'}")
+    with _one_bar("tables and figures"):
+        report_folder(folder, page)
+    _say(f"Report: {page}\nTables: {page.parent / 'tables'}\nFigures: {page.parent / 'figures'}")
+    _say("\n".join(describe_best(load_records(folder))[:1]))
 
 
 @app.command(epilog="Example: knotwork compare flats.csv --target rent, then open comparison/report.html")
@@ -229,9 +255,11 @@ def compare(
         validation=validation,
         text=TextFormat(sep=sep, encoding=encoding, decimal=decimal),
     )
-    comparison = compare_table(
-        table, target, out=out, options=options, report=_say, progress=_progress(), started=started
-    )
+    with _one_bar("reading the table", time_budget or None) as (say, bar):
+        progress = None if bar is None else bar.part
+        comparison = compare_table(
+            table, target, out=out, options=options, report=say, progress=progress, started=started
+        )
     _show_ranking(comparison)
 
 
@@ -242,18 +270,40 @@ def _print_table(
     *,
     piped: int | None = None,
     chosen: int | None = None,
-    one_line: bool = False,
 ) -> None:
-    """Print a table.
+    """Print a table whose lines break at words: where they do not fit beside each other, row after row as a list.
 
     `columns` has the headings, with True for numbers, and `piped` is the width where the output is not a terminal.
     """
+    cells = [[printable(cell) for cell in row] for row in rows]
+    console = Console(width=None if Console().is_terminal else piped)
+    widths = _column_widths(list(zip(columns, *cells, strict=True)), console.width)
+    if not widths:
+        _say(title)
+        for row in cells:
+            _say("\n".join(["", *(f"{name}: {cell}" for name, cell in zip(columns, row, strict=True) if cell)]))
+        return
     table = Table(title=title, title_justify="left")
-    for heading, is_number in columns.items():
-        table.add_column(heading, justify="right" if is_number else "left", overflow="fold", no_wrap=one_line)
-    for place, row in enumerate(rows):
-        table.add_row(*(Text(printable(cell)) for cell in row), style="bold green" if place == chosen else "")
-    Console(width=None if Console().is_terminal else piped).print(table)
+    for (heading, is_number), width in zip(columns.items(), widths, strict=True):
+        table.add_column(heading, justify="right" if is_number else "left", width=width)
+    for place, row in enumerate(cells):
+        table.add_row(*map(Text, row), style="bold green" if place == chosen else "")
+    console.print(table)
+
+
+def _column_widths(columns: Sequence[Sequence[str]], width: int) -> list[int]:
+    """Return the widths of columns of texts so that no word is broken; none if that is impossible in this width.
+
+    Each column takes two spaces and a border. What is left after the longest words goes to the columns that need it.
+    """
+    words = [max((len(word) for text in column for word in text.split()), default=1) for column in columns]
+    wanted = [max(*map(len, column), least) for column, least in zip(columns, words, strict=True)]
+    left = width - 1 - 3 * len(columns) - sum(words)
+    if left < 0:
+        return []
+    missing = sum(wanted) - sum(words)
+    share = min(left / missing, 1.0) if missing else 0.0
+    return [least + int(share * (most - least)) for least, most in zip(words, wanted, strict=True)]
 
 
 def _show_ranking(comparison: "Comparison") -> None:
@@ -303,7 +353,7 @@ def explore(
     task: Task = None,
     columns: Annotated[
         list[str] | None,
-        typer.Option(help="A numerical column to show; may be repeated. By default the 40 most important."),
+        typer.Option(help="A column to show; may be repeated. By default the 40 that explain most."),
     ] = None,
     drop: Drop = None,
     seed: Annotated[int, typer.Option(help="Random seed of the rows.")] = 0,
@@ -316,18 +366,20 @@ def explore(
     from knotwork._explore import explore_table
     from knotwork.datasets import TextFormat
 
-    made = explore_table(
-        table,
-        target,
-        task=task,
-        columns=columns or (),
-        drop=drop or (),
-        seed=seed,
-        text=TextFormat(sep=sep, encoding=encoding, decimal=decimal),
-        report=_say,
-    )
+    with _one_bar("reading the table, fitting the curves of its columns") as (say, _):
+        made = explore_table(
+            table,
+            target,
+            task=task,
+            columns=columns or (),
+            drop=drop or (),
+            seed=seed,
+            text=TextFormat(sep=sep, encoding=encoding, decimal=decimal),
+            report=say,
+        )
     page = made.save(out)
-    typer.echo(f"Page: {page.resolve()}\nOpen it in a browser: {page.resolve().as_uri()}")
+    _say(f"Page: {page.resolve()}\nOpen it in a browser: {page.resolve().as_uri()}")
+    _say(f"{made.finding}.")
 
 
 @app.command(epilog="Example: knotwork predict comparison/model.knotwork new_flats.csv --out rents.csv")
@@ -357,7 +409,7 @@ def predict(
     with _warnings_explained():
         for name, path in (("model", model), ("table", table)):
             check_file(path, name)
-        from knotwork.compare import predict_table
+        from knotwork._predictions import predict_table
         from knotwork.datasets import TextFormat
 
         n_rows = predict_table(
@@ -369,10 +421,10 @@ def predict(
             coverage=coverage,
             spreadsheet_safe=spreadsheet_safe,
             text=TextFormat(sep=sep, encoding=encoding, decimal=decimal),
-            report=typer.echo,
+            report=_say,
             keep=False,
         )
-    typer.echo(f"{n_rows:,} rows predicted: {out}")
+    _say(f"{counted(n_rows, 'row')} predicted: {out}")
 
 
 datasets_app = typer.Typer(
@@ -389,12 +441,12 @@ def list_datasets() -> None:
     lines = summarise_datasets()
     rows = []
     for line in lines:
-        n_rows = f"{line.n_rows:,}" if line.n_drawn is None else f"{line.n_drawn:,} of {line.n_rows:,}"
+        n_rows = counted(line.n_rows) if line.n_drawn is None else f"{counted(line.n_drawn)} of {counted(line.n_rows)}"
         rows.append((line.key, line.task, n_rows, f"{line.n_numerical} + {line.n_categorical}", line.where))
     columns = {"key": False, "task": False, "rows": True, "columns": True, "where": False}
-    _print_table("Data sets", columns, rows, piped=110, one_line=True)
-    typer.echo("Columns: numerical + categorical features.")
-    typer.echo(f"KNOTWORK_DATA: {data_folder() or 'not set'}\ncache: {cache_folder()}")
+    _print_table("Data sets", columns, rows, piped=110)
+    _say("Columns: numerical + categorical features.")
+    _say(f"KNOTWORK_DATA: {data_folder() or 'not set'}\ncache: {cache_folder()}")
 
 
 @datasets_app.command("fetch", epilog="Example: knotwork datasets fetch abalone wine_quality")
@@ -408,7 +460,7 @@ def fetch_datasets(
     failed = False
     for key in keys:
         try:
-            typer.echo(f"{key}: {fetch_dataset(key)}")
+            _say(f"{key}: {fetch_dataset(key)}")
         except (ArgumentError, DatasetMismatchError, DatasetUnavailableError) as error:
             _say(f"{key}: FAILED. {error}", err=True)
             failed = True
@@ -428,10 +480,10 @@ def check_datasets(
     for check in checks:
         state = "ok" if check.is_good else f"FAILED. {'; '.join(check.problems)}"
         missing = "not available; see 'knotwork datasets list'"
-        typer.echo(f"{check.key}: {missing if check.path is None else f'{state} ({check.path})'}")
+        _say(f"{check.key}: {missing if check.path is None else f'{state} ({check.path})'}")
     n_good = sum(check.is_good for check in checks)
     n_expected = len(checks) if keys else max(1, sum(check.path is not None for check in checks))
-    typer.echo(f"{n_good} of {len(checks)} data sets are available and valid.")
+    _say(f"{n_good} of {len(checks)} data sets are available and valid.")
     raise typer.Exit(int(n_good < n_expected))
 
 
@@ -446,7 +498,7 @@ def list_plans() -> None:
     """List the built-in plans."""
     from knotwork.study import PLANS, load_plan
 
-    rows = [(name, f"{plan.n_networks:,}", plan.description) for name in PLANS for plan in [load_plan(name)]]
+    rows = [(name, counted(plan.n_networks), plan.description) for name in PLANS for plan in [load_plan(name)]]
     _print_table("Plans", {"name": False, "networks": True, "description": False}, rows)
 
 
@@ -458,24 +510,24 @@ def show_plan(
     ] = None,
 ) -> None:
     """Show the networks of a plan, and estimate the training time."""
-    from knotwork.study import backbone_estimates, duration_text, load_plan
+    from knotwork.study import backbone_estimates, load_plan
 
     plan = load_plan(name)
     lines = backbone_estimates(plan, out)
-    typer.echo(f"{plan.name}: {plan.description}\nplan hash: {plan.plan_hash}")
-    typer.echo(f"data sets ({len(plan.names)}): {', '.join(plan.names)}")
-    typer.echo(f"methods ({len(plan.methods)}): {', '.join(plan.methods)}")
+    _say(f"{plan.name}: {plan.description}\nplan hash: {plan.plan_hash}")
+    _say(f"data sets ({len(plan.names)}): {', '.join(plan.names)}")
+    _say(f"methods ({len(plan.methods)}): {', '.join(plan.methods)}")
     folds = plan.folds if plan.first_folds is None else f"the first {plan.first_folds} of {plan.folds}"
     seeds = f"seed {plan.seed}" + (f", {plan.n_seeds} random seeds per fold" if plan.n_seeds > 1 else "")
-    typer.echo(f"sizes: {', '.join(map(str, plan.sizes)) or 'none'}; {folds} {plan.split}, {seeds}")
-    typer.echo(f"training: {plan.config}")
+    _say(f"sizes: {', '.join(map(str, plan.sizes)) or 'none'}; {folds} {plan.split}, {seeds}")
+    _say(f"training: {plan.config}")
     for variant in plan.variants:
         settings = ", ".join(f"{setting}={value}" for setting, value in variant.training.items())
-        typer.echo(f"variant {variant.name}: {settings}")
+        _say(f"variant {variant.name}: {settings}")
     for backbone, n_networks, seconds in lines:
-        time = "not measured yet" if seconds is None else f"about {duration_text(seconds)} in one process"
-        typer.echo(f"{backbone.title}: {n_networks:,} networks, {time}")
-    typer.echo(f"networks in all: {plan.n_networks:,}")
+        time = "not measured yet" if seconds is None else f"about {duration(seconds)} in one process"
+        _say(f"{backbone.title}: {counted(n_networks, 'network')}, {time}")
+    _say(f"networks in all: {counted(plan.n_networks)}")
 
 
 @study_app.command("prepare", epilog="Example: knotwork study prepare paper --out results")
@@ -484,7 +536,10 @@ def prepare_study(name: PlanName, out: ResultFolder) -> None:
     from knotwork.study import prepare_plan
 
     summary = prepare_plan(name, out, report=_say)
-    typer.echo(f"{summary.n_ok:,} of {summary.n_networks:,} networks are prepared, in {summary.seconds:.0f} s: {out}")
+    _say(
+        f"{counted(summary.n_ok)} of {counted(summary.n_networks, 'network')} are prepared, in "
+        f"{duration(summary.seconds)}: {out}"
+    )
     raise typer.Exit(int(bool(summary.n_failed or summary.unavailable)))
 
 
@@ -504,22 +559,23 @@ def run_study(
     """Train the missing networks of a plan. It can be stopped and resumed, and several processes can share a folder."""
     from knotwork.study import run
 
-    summary = run(
-        name,
-        out,
-        engine,
-        device=device,
-        retry_failed=retry_failed,
-        report=_say,
-        progress=_progress(),
-        address=address,
-        units_per_gpu=units_per_gpu,
-        only=only or (),
-        by_fold=by_fold,
-    )
-    typer.echo(
-        f"{summary.n_ok:,} trained, {summary.n_failed:,} failed, {summary.n_before:,} recorded before, in "
-        f"{summary.seconds:.0f} s. Results: {out}"
+    with _one_bar("reading the tables, placing knots") as (say, bar):
+        summary = run(
+            name,
+            out,
+            engine,
+            device=device,
+            retry_failed=retry_failed,
+            report=say,
+            progress=None if bar is None else bar.part,
+            address=address,
+            units_per_gpu=units_per_gpu,
+            only=only or (),
+            by_fold=by_fold,
+        )
+    _say(
+        f"{counted(summary.n_ok)} trained, {counted(summary.n_failed)} failed, {counted(summary.n_before)} recorded "
+        f"before, in {duration(summary.seconds)}. Results: {out}"
     )
     raise typer.Exit(int(bool(summary.n_failed or summary.unavailable)))
 
@@ -534,21 +590,24 @@ def pack_study(
     from knotwork.study import pack
 
     for plan, n_networks in pack(folder, out, histories=histories).items():
-        typer.echo(f"{plan}: {n_networks:,} networks")
+        _say(f"{plan}: {counted(n_networks, 'network')}")
 
 
 @study_app.command("status", epilog="Example: knotwork study status results")
 def show_status(out: Annotated[Path, typer.Argument(help="Folder that a plan was run in.")]) -> None:
     """Show the progress of the plans in a folder, and estimate the remaining time."""
-    from knotwork.study import duration_text, study_status
+    from knotwork.study import study_status
 
     plans = study_status(out)
     for each in plans:
-        typer.echo(f"{each.plan}: {each.n_ok:,} of {each.n_networks:,} networks trained, {each.n_failed:,} failed")
+        _say(
+            f"{each.plan}: {counted(each.n_ok)} of {counted(each.n_networks, 'network')} trained, "
+            f"{counted(each.n_failed)} failed"
+        )
         if each.rate is not None:
-            typer.echo(f"  rate: {each.rate:,.0f} networks per hour and process")
-        rest = "not measured yet" if each.remaining is None else duration_text(each.remaining)
-        typer.echo(f"  remaining: {rest}; units claimed: {each.n_working}")
+            _say(f"  rate: {fixed(each.rate, 0)} networks per hour and process")
+        rest = "not measured yet" if each.remaining is None else duration(each.remaining)
+        _say(f"  remaining: {rest}; units claimed: {each.n_working}")
     for name, problem in plans[-1].problems.items():
         _say(f"{name} {problem}. It is ignored.", err=True)
 
@@ -570,7 +629,7 @@ def verify_study(
 
     The exit status is 0 if all agree, and 1 if a record is different or could not be trained again.
     """
-    with _warnings_explained():
+    with _warnings_explained(), _one_bar("reading the records") as (say, bar):
         from knotwork.study import verify
 
         result = verify(
@@ -581,8 +640,8 @@ def verify_study(
             only=only or (),
             device=device,
             alone=alone,
-            report=_say,
-            progress=_progress(),
+            report=say,
+            progress=None if bar is None else bar.part,
         )
     names = ("dataset", "backbone", "encoding", "fold", "verdict", "metric", "recorded", "retrained", "noise")
     headings = ("data set", "backbone", "method", "fold", "verdict", "score", "recorded", "here", "noise")
@@ -591,17 +650,19 @@ def verify_study(
     _print_table("Recorded, and trained again here", columns, cells, piped=140)
     for note in result.notes:
         _say(note)
-    counts = ", ".join(f"{count:,} {verdict}" for verdict, count in result.counts.items() if count) or "none trained"
-    _say(f"{len(result.table):,} of {result.n_records:,} records were compared: {counts}.")
+    counts = (
+        ", ".join(f"{counted(count)} {verdict}" for verdict, count in result.counts.items() if count) or "none trained"
+    )
+    _say(f"{counted(len(result.table))} of {counted(result.n_records, 'record')} were compared: {counts}.")
     if result.interrupted:
-        typer.echo("Interrupted. Only the records above were compared; nothing was written.", err=True)
+        _say("Interrupted. Only the records above were compared; nothing was written.", err=True)
     raise typer.Exit(130 if result.interrupted else int(not result.agrees))
 
 
 def _cell(value: object) -> str:
     """Return a value of a table of verdicts: numbers with six digits, nothing for a missing one."""
     if isinstance(value, float):
-        return "" if math.isnan(value) else f"{value:.6g}"
+        return "" if math.isnan(value) else significant(value, 6)
     return str(value)
 
 

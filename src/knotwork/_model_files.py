@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 import knotwork
-from knotwork._checks import argument_error, check_choice, check_installed, listed, printable, type_error
+from knotwork._checks import argument_error, check_choice, listed, printable, type_error
 from knotwork._files import write_atomically
 from knotwork.errors import PersistenceError
 
@@ -43,8 +43,6 @@ JSON_TYPES: dict[Any, tuple[type, ...]] = {
 
 TENSOR_TYPES = {"F32": "float32", "F64": "float64", "I32": "int32", "BOOL": "bool"}
 """The valid types of tensors in a file."""
-
-HINT = "pickle saves the model without it."
 
 KEY, DIGEST = "knotwork", "sha256"
 """Keys of the file's metadata: the JSON, and its checksum."""
@@ -90,9 +88,6 @@ def write_model_file(path: str | Path, content: dict[str, Any], arrays: Mapping[
     arrays : mapping from str to ndarray
         All arrays by name.
     """
-    check_installed("save", "torch", "safetensors", hint=HINT)
-    from safetensors.numpy import save  # noqa: PLC0415 - an installation without extras has none
-
     arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     about = {"schema": SCHEMA, "version": knotwork.__version__, "checksum": checksum(arrays, arrays.__getitem__)}
     text = json.dumps(about | content, allow_nan=False)
@@ -102,8 +97,28 @@ def write_model_file(path: str | Path, content: dict[str, Any], arrays: Mapping[
             f"The estimator cannot be saved: its columns have too many categories, {len(text) / 1e6:.0f} MB of text. "
             "Drop columns that are identifiers, and fit again."
         )
-    file_content = _in_order(save(arrays, {KEY: text, DIGEST: _digest(text)}))
-    write_atomically(path, lambda file: file.write(file_content))
+    write_atomically(path, lambda file: _write_tensors(file, arrays, {KEY: text, DIGEST: _digest(text)}))
+
+
+def _write_tensors(file: Any, arrays: Mapping[str, Array], metadata: dict[str, str]) -> None:
+    """Write arrays in the safetensors format: the length of a header in JSON, the header, and the arrays."""
+    names = sorted(
+        arrays, key=lambda name: (-arrays[name].itemsize, name)
+    )  # so that each begins at a multiple of its type
+    kinds = {dtype: kind for kind, dtype in TENSOR_TYPES.items()}
+    header: dict[str, Any] = {"__metadata__": metadata}
+    start = 0
+    for name in names:
+        end = start + arrays[name].nbytes
+        header[name] = {
+            "dtype": kinds[arrays[name].dtype.name], "shape": arrays[name].shape, "data_offsets": [start, end]
+        }  # fmt: skip
+        start = end
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    file.write(len(text).to_bytes(8, "little") + text)
+    for name in names:
+        file.write(arrays[name].data)
 
 
 def checksum(names: Iterable[str], read: Callable[[str], Array]) -> int:
@@ -130,39 +145,67 @@ def open_model_file(path: str | Path) -> Iterator["ModelFile"]:
     FileNotFoundError
         If the file does not exist.
     """
-    check_installed("load", "torch", "safetensors", hint=HINT)
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"There is no file {str(path)!r}. Pass the path that was passed to save.")
     if not path.is_file():
         raise PersistenceError(f"{str(path)!r} is not a file. Pass the path that was passed to save.")
     _check_header(path)
-    if str(path).encode(errors="replace").decode() != str(path):  # Python represents some bytes by surrogates
-        raise PersistenceError(f"{str(path)!r} has a name that is not UTF-8, which safetensors cannot open. Rename it.")
-    from safetensors import SafetensorError, safe_open  # noqa: PLC0415 - an installation without extras has none
-
     try:
-        with safe_open(path, framework="numpy") as file:
-            yield ModelFile(_read_json(path, file.metadata()), file)
-    except SafetensorError as error:
+        file = TensorFile(path)
+    except (ValueError, TypeError, LookupError, RecursionError) as error:
         raise PersistenceError(
             f"{str(path)!r} is not a knotwork file, or is damaged or truncated: {printable(str(error)[:400])}. "
             "Save the estimator again, or copy the file again."
         ) from error
+    try:
+        yield ModelFile(_read_json(path, file.metadata), file)
     except PersistenceError:
         raise
     except (ValueError, TypeError, OverflowError, LookupError, RuntimeError, MemoryError) as error:
         raise _damaged(path, error) from error
 
 
-def _in_order(content: bytes) -> bytes:
-    """Sort the metadata of a safetensors file, which the library writes in random order."""
-    start = 8 + int.from_bytes(content[:8], "little")
-    header = json.loads(content[8:start])
-    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)  # tensors begin at multiples of eight
-    return len(text).to_bytes(8, "little") + text + content[start:]
+@final
+class TensorFile:
+    """An open file in the safetensors format, whose arrays are read one by one.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            if not 2 <= length <= FILE_LIMITS.json_length:
+                raise ValueError("the length of its header is not valid")
+            header = json.loads(file.read(length))
+        self.metadata: Any = header.pop("__metadata__", None)
+        self.types: dict[str, str | None] = {}
+        self.shapes: dict[str, tuple[int, ...]] = {}
+        self._path, self._starts = path, dict[str, int]()
+        n_bytes = path.stat().st_size - 8 - length
+        at = 0
+        for name, about in sorted(header.items(), key=lambda each: each[1]["data_offsets"]):
+            (start, end), shape = about["data_offsets"], about["shape"]
+            self.types[name] = dtype = TENSOR_TYPES.get(about["dtype"])
+            if not all(type(n) is int and n >= 0 for n in (start, end, *shape)) or start != at:
+                raise ValueError("the places of its tensors are not valid")
+            if dtype is not None and end - start != math.prod(shape) * np.dtype(dtype).itemsize:
+                raise ValueError("the lengths of its tensors are not valid")
+            self.shapes[name], self._starts[name], at = tuple(shape), 8 + length + start, end
+        if at != n_bytes:
+            raise ValueError("its tensors are not complete, or more follows them")
+
+    def read(self, name: str) -> Array:
+        """Return an array."""
+        dtype, shape = np.dtype(self.types[name]), self.shapes[name]
+        count = math.prod(shape)
+        stored = np.fromfile(self._path, dtype.newbyteorder("<"), count, offset=self._starts[name]) if count else ()
+        array: Array = np.asarray(stored, dtype=dtype).reshape(shape)
+        return array
 
 
 def most_values(n_bytes: int) -> int:
@@ -219,7 +262,8 @@ def _read_json(path: Path, metadata: Any) -> dict[str, Any]:
             f"{str(path)!r} was written by {'an older' if is_older else 'a newer'} version, knotwork {version}, with "
             f"schema {content['schema']}; knotwork {knotwork.__version__} reads schema {SCHEMA}. {step}"
         )
-    check_entries(content, "content", ("schema", "version", "checksum", "class", "parameters", "model"))
+    entries = ["schema", "version", "checksum", "class", "parameters", "model"]
+    check_entries(content, "content", [*entries, *(["graph"] if "graph" in content else [])])
     return content
 
 
@@ -291,18 +335,15 @@ class ModelFile:
     ----------
     content : dict
         Its JSON.
-    file : safetensors.safe_open
-        Its arrays; the package has no types.
+    file : TensorFile
+        Its arrays.
     """
 
-    def __init__(self, content: dict[str, Any], file: Any) -> None:
+    def __init__(self, content: dict[str, Any], file: TensorFile) -> None:
         self.content, self._file = content, file
-        names = file.keys()
-        if len(names) > FILE_LIMITS.n_tensors:
-            raise argument_error("tensors", f"be at most {FILE_LIMITS.n_tensors}", len(names))
-        headers = {name: file.get_slice(name) for name in names}
-        self._types = {name: TENSOR_TYPES.get(header.get_dtype()) for name, header in headers.items()}
-        self.shapes = {name: tuple(header.get_shape()) for name, header in headers.items()}
+        self._types, self.shapes = file.types, file.shapes
+        if len(self.shapes) > FILE_LIMITS.n_tensors:
+            raise argument_error("tensors", f"be at most {FILE_LIMITS.n_tensors}", len(self.shapes))
         self.n_elements = sum(map(math.prod, self.shapes.values()))
         self._read: set[str] = set()
         for name, shape in self.shapes.items():  # with a length of 0 among them, the others may be anything
@@ -324,17 +365,21 @@ class ModelFile:
         """Return an array whose shape and type are checked before it is read."""
         self.check(name, shape, dtype)
         self._read.add(name)
-        array: Array = self._file.get_tensor(name)
+        array = self._file.read(name)
         if is_finite and array.dtype.kind == "f" and not np.isfinite(array).all():
             raise argument_error(name, "be finite", "NaN or infinity")
         return array
+
+    def ignore(self, prefix: str) -> None:
+        """Let arrays whose names begin with a prefix be in the file without being read."""
+        self._read.update(name for name in self.shapes if name.startswith(prefix))
 
     def check_arrays(self) -> None:
         """Check that all arrays of the file were read, and that none was changed by accident."""
         unknown = sorted(set(self.shapes) - self._read)
         if unknown:
             raise argument_error("tensors", "be those of the estimator", unknown[:5])
-        if checksum(self.shapes, self._file.get_tensor) != self.content.get("checksum"):
+        if checksum(self.shapes, self._file.read) != self.content.get("checksum"):
             raise argument_error("checksum", "agree with the tensors", self.content.get("checksum"))
 
 

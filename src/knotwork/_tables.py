@@ -1,5 +1,6 @@
 """Reading users' tables: numbers, column names and row weights from frames, arrays and Python objects."""
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, TypeAlias
@@ -7,8 +8,6 @@ from typing import Any, TypeAlias
 import narwhals.stable.v2 as nw
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
-from sklearn.utils import check_array
 
 from knotwork._checks import argument_error, listed, shown, type_error
 from knotwork.errors import ColumnError, ColumnTypeError
@@ -228,6 +227,8 @@ def read_numbers(X: Any) -> NumberArray:
             raise ColumnTypeError(f"column 0 {advice}: dtype='numeric' is needed. Convert X to numbers first.")
         if X.dtype.kind == "O":
             X = np.stack([floats(x, f"column {index}") for index, x in enumerate(X.T)], axis=1) if X.size else X
+    from sklearn.utils import check_array  # noqa: PLC0415 - it takes a second to load
+
     return np.asarray(check_array(X, dtype="numeric", ensure_all_finite=False))
 
 
@@ -247,6 +248,10 @@ def refuse_type(dtype: Any, label: str) -> None:
 
 def refuse_sparse(X: Any) -> None:
     """Raise an error if X is a sparse matrix or array."""
+    if "scipy.sparse" not in sys.modules:  # it takes a while to load, and a sparse table has done so
+        return
+    from scipy import sparse  # noqa: PLC0415
+
     if sparse.issparse(X):
         raise type_error(
             "X", "be a dense table", type(X).__name__, "Sparse input is not supported: call X.toarray() first."

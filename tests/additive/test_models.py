@@ -360,7 +360,8 @@ def test_curves_do_not_swing_between_clumped_values(size, seed):
     gaps = values[:-1, None] + shares * np.diff(values)[:, None]
     curve = model.predict(np.column_stack([gaps.ravel(), np.zeros(gaps.size)])).reshape(gaps.shape)
     low, high = np.sort(curve[:, [0, -1]], axis=1).T[:, :, None]
-    assert (curve >= low - 1e-6).all() and (curve <= high + 1e-6).all()
+    assert (curve >= low - 1e-6).all()
+    assert (curve <= high + 1e-6).all()
     is_new = np.isin(place, np.flatnonzero(random.integers(5, size=len(values)) == 0))
     unseen = kw.AdditiveRegressor(size=size).fit(X[~is_new], y[~is_new])
     assert unseen.score(X[is_new], y[is_new]) > 0.3
@@ -371,6 +372,27 @@ def test_very_many_columns_have_lines():
     model = kw.AdditiveRegressor().fit(X, X[:, 3])
     assert {term.basis.size for term in model.terms_} == {2}
     assert model.score(X, X[:, 3]) > 0.5
+
+
+def test_a_summary_has_the_most_important_term_first():
+    model = kw.AdditiveRegressor().fit(X, Y)
+    header, first, *others, last = model.summary().splitlines()
+    assert header.split() == ["term", "mean", "effect", "degrees"]
+    assert first.split()[0] == model.term_names_[int(np.argmax(model.term_importances_))]
+    assert len(others) == len(model.terms_) - 1
+    assert float(last.split()[1]) == pytest.approx(model.intercept_, rel=1e-3)
+
+
+def test_contributions_as_a_frame():
+    model = kw.AdditiveRegressor().fit(X, Y)
+    frame = model.contributions(X[:7]).to_frame()
+    assert list(frame.columns) == model.term_names_
+    np.testing.assert_allclose(frame.sum(axis=1) + model.intercept_, model.predict(X[:7]))
+    classes = kw.AdditiveClassifier().fit(X, X["city"])
+    parts = classes.contributions(X[:7])
+    frame = parts.to_frame()
+    np.testing.assert_allclose(frame.loc[(3, 2)], parts.values[3, :, 2])
+    assert frame.shape == (21, len(classes.terms_))
 
 
 @pytest.mark.parametrize("missing", [False, True])

@@ -69,10 +69,14 @@ def test_splines_are_those_of_scipy(size, degree):
     t = np.concatenate([np.full(degree + 1, low), knots, np.full(degree + 1, high)])
     expected = ScipySpline.design_matrix(X[known, 0], t, degree).toarray()
     np.testing.assert_allclose(raw(term, TABLE)[known, 1:], expected, atol=1e-12)
-    np.testing.assert_array_equal(raw(term, TABLE)[~known], np.eye(term.basis.size + 1)[np.zeros((~known).sum(), dtype=int)])
+    np.testing.assert_array_equal(
+        raw(term, TABLE)[~known], np.eye(term.basis.size + 1)[np.zeros((~known).sum(), dtype=int)]
+    )
 
 
-@pytest.mark.parametrize(("values", "degree"), [(np.tile(np.arange(49.0), 2), 3), (np.arange(9.0), 1), ([0.0, 1.0, 5.0], 1)])
+@pytest.mark.parametrize(
+    ("values", "degree"), [(np.tile(np.arange(49.0), 2), 3), (np.arange(9.0), 1), ([0.0, 1.0, 5.0], 1)]
+)
 def test_values_at_knots_and_ends_are_those_of_the_definition(values, degree):
     x = np.array(values)
     basis = curve_of(x).basis

@@ -1,5 +1,7 @@
 """Figures of a comparison show the numbers that they are given."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -169,3 +171,17 @@ def test_choices_are_marked_and_the_best_cells_are_darkest():
             np.testing.assert_allclose(np.sort(shades[row]), [0.6, 0.8, 1.0])
     assert natural_width(svg_text(picture.narrow)) <= 72 * PHONE < natural_width(svg_text(picture.figure))
     assert picture.titles["choice-1"] == "column 1: PLE@30. It is the best."
+
+
+def test_a_column_of_two_values_has_no_choice():
+    choices = make_choices(["flag", "other"])
+    choices[0] = replace(choices[0], needs_none=True, reason="It has two values and needs no encoding.")
+    picture = figures.choices_picture(choices)
+    for figure in (picture.figure, picture.narrow):
+        [axes] = figure.axes
+        assert len(axes.collections) == 3  # only the other column has cells, and it comes first
+        [note] = [text for text in axes.texts if text.get_gid() == "choice-1"]
+        assert note.get_text() == "It has two values and needs no encoding."
+        assert natural_width(svg_text(figure)) < 72 * 7.3
+    assert "flag no encoding" in picture.label
+    assert "IS-CART" not in picture.titles["choice-1"]

@@ -75,7 +75,7 @@ def test_a_large_parquet_file_is_predicted_in_parts(models, tmp_path, monkeypatc
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         whole = predict(name, path, out=tmp_path / f"w{suffix}", **settings)
-        monkeypatch.setattr("knotwork.compare._predictions.PART_ROWS", 32)
+        monkeypatch.setattr("knotwork._predictions.PART_ROWS", 32)
         parts = predict(name, path, out=tmp_path / f"p{suffix}", **settings)
         number = predict(name, path, out=tmp_path / f"n{suffix}", keep=False, **settings)
     assert sum("ignored: 'unknown'" in str(each.message) for each in warned) == 3

@@ -103,6 +103,30 @@ def test_difficult_columns(column):
     assert all(np.isfinite(list(each.losses.values())).all() for each in choices)
 
 
+def test_two_values_need_no_encoding():
+    """All encodings of two values are straight lines; with a third value they are not."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(
+        {"two": rng.choice([3.0, np.nan, 9.0], 400), "one": 1.0, "three": rng.choice([0.0, 1.0, 2.0], 400)}
+    )
+    two, one, three = kw.choose_per_feature(X, X["two"].fillna(0.0) + X["three"] ** 2)
+    assert (two.needs_none, one.needs_none, three.needs_none) == (True, True, False)
+    assert two.reason == "It has two values and needs no encoding."
+    assert one.reason == "It has one value and needs no encoding."
+    assert "standard error" in three.reason
+
+
+def test_a_choice_that_is_not_the_best_says_why():
+    X, y = planted(600)
+    for choice in kw.choose_per_feature(X, y, candidates=CANDIDATES):
+        best = min(choice.losses, key=choice.losses.__getitem__)
+        if choice.losses[choice.encoding] > choice.losses[best] * 1.001:
+            assert f"{best} has" in choice.reason
+            assert "within its standard error" in choice.reason
+        if best == choice.encoding:
+            assert "within its standard error" not in choice.reason
+
+
 def test_few_rows_and_single_candidates_have_the_first():
     X, y = planted(30)
     assert {each.reason for each in kw.choose_per_feature(X, y)} == {"30 rows are too few to compare others."}

@@ -18,13 +18,14 @@ X = np.random.default_rng(0).normal(size=(300, 3))
 y = X[:, 0] + X[:, 1] ** 2
 
 ENSEMBLE = """
+from contextlib import contextmanager
 import signal
 import threading
 
 import numpy as np
 import knotwork as kw
 from knotwork.estimators import _steps as steps
-from knotwork.training._results import ProgressBar
+from knotwork.training import ProgressBar
 
 
 class Announcing:
@@ -34,6 +35,14 @@ class Announcing:
 
     def __exit__(self, *error):
         self.bar.__exit__(*error)
+
+    def stage(self, text):
+        self.bar.stage(text)
+
+    @contextmanager
+    def part(self, *shares):
+        with self.bar.part(*shares):
+            yield self
 
     def __call__(self, report):
         self.bar(report)

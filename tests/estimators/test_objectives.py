@@ -22,8 +22,9 @@ from sklearn.model_selection import GridSearchCV
 
 import knotwork
 from knotwork import TabularClassifier, TabularRegressor, TrainingConfig
+from knotwork._light import Residuals
 from knotwork.errors import ArgumentError, ColumnError, PersistenceError
-from knotwork.estimators._combination import HeldOut, Residuals, temperature, tempered
+from knotwork.estimators._combination import HeldOut, temperature, tempered
 from knotwork.nn import MLPConfig, TabMConfig
 from knotwork.training._objectives import USUAL_OBJECTIVES, Focal, Gaussian, LogLoss, Poisson, Quantile
 

@@ -10,10 +10,12 @@ from torch import nn
 
 import knotwork
 from knotwork import ColumnConfig, TabularClassifier, TabularRegressor, basis
+from knotwork._graph import Graph
 from knotwork._kernels.encoding import Layout, StackPart
+from knotwork._light._onnx import _lowered, _made
 from knotwork.errors import ArgumentError, MissingPackageError
-from knotwork.estimators._onnx_encodings import _rows
-from knotwork.nn import Backbone, OnnxGraph
+from knotwork.estimators._graph_encodings import _rows
+from knotwork.nn import Backbone
 from knotwork.nn._backbones import BACKBONES as BUILDERS
 from knotwork.nn._backbones import MLPConfig
 from knotwork.nn._flat import MLP
@@ -172,11 +174,13 @@ def test_functions_are_those_of_the_definition(family, degree):
         row[: len(inner) + 1] = [0.0, *inner]
     n_knots = np.array([len(inner) for inner in knots], dtype=np.int32)
     layout = Layout(family, degree)
-    graph, part = OnnxGraph(onnx), StackPart(layout.kind, layout.scheme, 0, 1)
+    graph, lowered, values = Graph(), Graph(), {"x": "x"}
+    part = StackPart(layout.kind, layout.scheme, 0, 1)
     rows, width = _rows(graph, "x", part=part, breaks=breaks, n_knots=n_knots)
-    ends = [graph.describe("x", 1, "n", 2, 1), graph.describe(rows, 1, "n", 2, width)]
-    made = onnx.helper.make_graph(graph.nodes, "functions", ends[:1], ends[1:], initializer=graph.constants)
-    model = onnx.helper.make_model(made, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=9)
+    for node in graph.nodes:
+        values[node.output] = _lowered(lowered, node, values, graph.constants)
+    lowered.outputs["rows"] = values[rows]
+    model = _made(onnx, lowered, {"x": (1, ("n", 2, 1))}, {"rows": (1, ("n", 2, width))})
     x = np.concatenate([breaks.ravel(), np.linspace(0.0, 1.0, 41)]).astype(np.float32)
     x = x[x < 1.0] if family == "cyclic" else x  # values are moved into [0, 1) before
     session = runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
@@ -339,7 +343,7 @@ def test_unknown_networks_are_refused(tmp_path, monkeypatch, made):
     with pytest.raises(ArgumentError) as caught:
         model.export_onnx(tmp_path / "model.onnx")
     message = str(caught.value)
-    assert message.startswith("backbone must build a network whose class has a method to_onnx, to be exported to ONNX")
+    assert message.startswith("backbone must build a network whose class has a method to_graph, to be exported")
     assert "backbone=OwnConfig(" in message
     assert f"{made.__name__} has none: write it, or keep the model with save" in message
     assert not list(tmp_path.iterdir())
@@ -348,7 +352,7 @@ def test_unknown_networks_are_refused(tmp_path, monkeypatch, made):
 class Exported(Shallow):
     """The same network with a translation."""
 
-    def to_onnx(self, graph, rows, *, member, logits):
+    def to_graph(self, graph, rows, *, member, logits):
         assert not logits
         return graph.linear(rows, self.first, member)
 
@@ -368,7 +372,7 @@ class Cubed(Objective):
 
 
 class ExportedCubed(Cubed):
-    def to_onnx(self, graph, outputs, n_targets):
+    def to_graph(self, graph, outputs, n_targets):
         return graph("Add", outputs, graph("Mul", outputs, graph("Mul", outputs, outputs)))
 
 
@@ -379,5 +383,5 @@ def test_networks_and_objectives_of_a_user(tmp_path, monkeypatch):
     model = TabularRegressor("BS-Q@6", OwnConfig(Exported), objective=ExportedCubed(), **settings).fit(X, target(X))
     assert_equal(exported(model, tmp_path / "model.onnx"), model, hard_rows(model))
     model = TabularRegressor("BS-Q@6", OwnConfig(Exported), objective=Cubed(), **settings).fit(X, target(X))
-    with pytest.raises(ArgumentError, match="objective must have a method to_onnx beside its method predictions"):
+    with pytest.raises(ArgumentError, match="objective must have a method to_graph beside its method predictions"):
         model.export_onnx(tmp_path / "other.onnx")

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +32,13 @@ class AtEpoch100:
 
     def __exit__(self, *error):
         pass
+
+    def stage(self, text):
+        pass
+
+    @contextmanager
+    def part(self, *shares):
+        yield self
 
     def __call__(self, report):
         if report.epoch == 100:

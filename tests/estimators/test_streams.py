@@ -206,12 +206,12 @@ def changed(column, value, row=4000):
         (Frames(TABLE), TABLE["target"], {}, "y must be the name of a column"),
         (Frames(TABLE), "tarket", {}, "Did you mean 'target'"),
         (Frames(changed("a", np.inf)), "target", {}, "column 'a' contains infinity"),
-        (Frames(changed("target", np.nan)), "target", {}, "In batch 4, which begins at row 3,502: .*y contains NaN"),
+        (Frames(changed("target", np.nan)), "target", {}, "In batch 4, which begins at row 3502: .*y contains NaN"),
         (
             Frames(changed("weight", -1.0)),
             "target",
             {"sample_weight": "weight"},
-            "row 3,502.*'weight'.*not negative",
+            "row 3502.*'weight'.*not negative",
         ),
         (
             Frames(TABLE.assign(weight=0.0)),
@@ -438,7 +438,7 @@ def test_a_disk_that_fills_up_is_named(monkeypatch, tmp_path):
 def test_a_column_is_said_to_be_constant_in_the_rows_that_were_seen(small_chunks):
     table = TABLE[["a", "b", "target"]].assign(flag=np.arange(N_ROWS) == 3)
     once = kw.TrainingConfig(max_epochs=1)
-    with pytest.warns(kw.errors.ColumnWarning, match="'flag' is ignored: it is constant in a sample of 2,000 rows"):
+    with pytest.warns(kw.errors.ColumnWarning, match="'flag' is ignored: it is constant in a sample of 2000 rows"):
         regressor(training=once).fit([table.astype({"flag": float})], "target")
 
 

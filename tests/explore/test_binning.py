@@ -46,12 +46,3 @@ def test_bars_have_room_for_equally_many_whole_numbers():
     column = BinnedColumn.from_values(np.repeat(np.arange(17.0, 90.0), 10), n_training=730)
     assert column.bars()[0][:-1].tolist() == [20] * 36
     assert column.bars()[0].sum() == 730
-
-
-def test_importance_is_large_for_what_matters_and_zero_for_noise():
-    random = np.random.default_rng(0)
-    x, noise = random.normal(size=(2, 3_000))
-    target = np.abs(x)[:, None]
-    assert BinnedColumn.from_values(x, 2_000).importance(target) > 0.97
-    assert BinnedColumn.from_values(noise, 2_000).importance(target) < 0.03
-    assert BinnedColumn.from_values(x, 2_000).importance(np.ones((3_000, 1))) == 0.0

@@ -1,5 +1,7 @@
 """The command: a page for a file, and errors that say what to do."""
 
+import re
+
 from typer.testing import CliRunner
 
 from knotwork._cli import app
@@ -17,6 +19,10 @@ def test_a_page_is_written(tmp_path):
     done = run(tmp_path / "hills.parquet", "--target", "height", "--out", page, "--columns", "wave", "--drop", "noise")
     assert done.exit_code == 0, done.output
     assert page.as_uri() in done.output
+    lines = done.output.splitlines()
+    assert lines[0] == "Reads hills.parquet."
+    assert any(line.startswith("Learns knots of") for line in lines)
+    assert re.fullmatch(r"wave: R² \S+ as a line, 0\.\d\d as 15 B-splines\.", lines[-1])
     text = page.read_text()
     assert text.startswith("<!DOCTYPE html>")
     assert '"name": "wave"' in text
@@ -29,7 +35,7 @@ def test_mistakes_are_explained(tmp_path):
     for words, sentence in [
         ((tmp_path / "hill.csv", "--target", "height"), "be a file that exists"),
         ((tmp_path / "hills.csv", "--target", "heigth"), "Did you mean 'height'?"),
-        ((tmp_path / "hills.csv", "--target", "height", "--columns", "town"), "name numerical columns"),
+        ((tmp_path / "hills.csv", "--target", "height", "--columns", "height"), "not name the target"),
         ((tmp_path / "hills.csv", "--target", "height", "--out", tmp_path), "be a file"),
     ]:
         done = run(*words)

@@ -59,9 +59,11 @@ def test_knots_are_those_of_the_encoder(table, page, method, size):
     np.testing.assert_allclose(knots, encoder.knots_[0], rtol=1e-9)
 
 
-def test_columns_come_by_importance(page):
-    assert [column["name"] for column in page["columns"]] == ["wave", "slope", "noise"]
-    assert page["others"] == [{"reason": "categories, which have no knots", "names": ["town"]}]
+def test_columns_come_by_what_they_explain(page):
+    assert [column["name"] for column in page["columns"]][:2] == ["wave", "slope"]
+    assert {column["name"] for column in page["columns"][2:]} == {"noise", "town"}
+    assert column_of(page, "town")["levels"]["count"] == 2
+    assert page["others"] == []
 
 
 def test_every_family_and_size_is_learned_if_time_allows(table, monkeypatch):
@@ -143,7 +145,7 @@ def test_a_full_page_is_small_enough_to_send():
         (pd.DataFrame({"a": ["x", "y", "z"]}), [1.0, 2.0, 3.0], {}, "no numerical column"),
         (np.ones((3, 1)), [1.0, 2.0], {}, "as many values"),
         (np.ones((3, 1)), ["a", "a", "a"], {}, "same class"),
-        (np.ones((3, 1)), [1.0, 2.0, 3.0], {"columns": ["age"]}, "name numerical columns"),
+        (np.ones((3, 1)), [1.0, 2.0, 3.0], {"columns": ["age"]}, "name columns of X that a page can show"),
         (np.ones((3, 1)), [1.0, 2.0, 3.0], {"task": "ranking"}, "regression"),
         (np.full((3, 1), np.nan), [1.0, 2.0, 3.0], {}, "missing"),
     ],

@@ -39,21 +39,6 @@ def test_outputs_are_those_of_the_formula(activation):
         np.testing.assert_allclose(out[member], hidden, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("activation", FORMULAS)
-def test_plain_layers_compute_the_same(activation):
-    network = knn.RealMLP(7, 2, widths=(9, 5), activation=activation, n_members=2).eval()
-    network.first.fan_in.copy_(torch.tensor([7.0, 3.0]))
-    with torch.no_grad():
-        network.factors.uniform_(-2.0, 2.0)
-    x = torch.randn(2, 20, 7)
-    for member in range(2):
-        (weight, bias), *rest = network.plain_layers(member)
-        hidden = x[member] @ weight + bias
-        for weight, bias in rest:
-            hidden = torch.from_numpy(FORMULAS[activation](hidden.detach().numpy())) @ weight + bias
-        torch.testing.assert_close(hidden, network(x)[member], rtol=1e-4, atol=1e-5)
-
-
 def test_the_activation_follows_the_task():
     assert knn.RealMLP(3, 1).activation == "mish"
     assert knn.RealMLP(3, 2).activation == "selu"

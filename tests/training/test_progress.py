@@ -6,7 +6,7 @@ import re
 import pytest
 from rich.console import Console
 
-from knotwork.training._results import EpochReport, ProgressBar
+from knotwork.training import EpochReport, ProgressBar
 from tests.training.cases import make_member, make_table
 from tests.training.test_train import run
 
@@ -30,7 +30,6 @@ def test_a_file_gets_one_line_at_the_end():
     assert len(text.strip().splitlines()) == 1
     assert text.startswith("3 networks ")
     assert "75 %" in text
-    assert "network steps/s" in text
     assert "at most" in text
     assert "epoch" not in text  # stacks are at different epochs
 
@@ -56,8 +55,39 @@ def test_the_time_left_follows_from_the_share_of_the_work():
         bar(report(0, 1, done=0.05))  # a stack that begins again
     text = file.getvalue()
     assert "60 %" in text
-    assert re.search(r"0:06:00 at most 0:04:00", text)
-    assert " 1 network steps/s" in text  # 280 in 360 seconds
+    assert "6 min, at most 4 min left" in text
+
+
+def test_the_share_of_a_time_that_is_given():
+    now = [0.0]
+    file = io.StringIO()
+    with ProgressBar(Console(file=file, width=80, get_time=lambda: now[0]), seconds=300.0) as bar:
+        for text in ("reading the table", "comparing", "fitting the model"):
+            now[0] += 50.0
+            bar.stage(text)
+    assert file.getvalue().startswith("fitting the model ")
+    assert "50 %, 2.5 min, at most 2.5 min left" in file.getvalue()
+    assert len(file.getvalue().strip()) <= 80
+
+
+def test_parts_share_one_line():
+    file = io.StringIO()
+    with ProgressBar(Console(file=file, width=160, get_time=lambda: 10.0)) as bar:
+        with bar.part(end=0.8) as first:
+            first(report(0, 10, done=1.0))
+        with bar.part(begin=0.8) as second:
+            second(report(0, 1, done=0.5))
+    assert "90 %" in file.getvalue()
+    assert len(file.getvalue().strip().splitlines()) == 1
+
+
+def test_sentences_stand_above_the_line():
+    file = io.StringIO()
+    with ProgressBar(Console(file=file, force_terminal=True, width=80)) as bar:
+        bar.stage("comparing")
+        bar.say(lambda text: file.write(f"{text}\n"), "One sentence.")
+    lines = re.split(r"[\r\n]", re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", file.getvalue()))
+    assert "One sentence." in lines
 
 
 @pytest.mark.parametrize("sizes", [(7,), (7, 15)])

@@ -6,7 +6,7 @@ from scipy import stats
 
 from knotwork._trees import BoostedTrees
 from knotwork._trees import _symmetric as symmetric
-from knotwork._trees._forest import TreeColumns
+from knotwork._trees._grown import TreeColumns
 from knotwork._trees._symmetric import GOALS, grow_symmetric
 
 PLAIN = BoostedTrees(

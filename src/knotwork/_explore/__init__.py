@@ -1,5 +1,6 @@
-"""The explorer: one page on which knots are moved, and the encoding and the fit of a column change with them."""
+"""The explorer: pages on which knots are moved, or curves of a model edited, and the fit changes with them."""
 
+from knotwork._explore._curves import explore_model
 from knotwork._explore._page import Explorer, explore, explore_table
 
-__all__ = ["Explorer", "explore", "explore_table"]
+__all__ = ["Explorer", "explore", "explore_model", "explore_table"]

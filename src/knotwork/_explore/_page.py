@@ -20,7 +20,7 @@ from knotwork._writing import script as write_script
 if TYPE_CHECKING:  # needs pandas
     from knotwork.datasets import TextFormat
 
-SCRIPTS = ("numerics", "model", "drawing", "controls")
+TABLE_SCRIPTS = ("numerics", "page", "model", "drawing", "controls")
 """The files of the script, which become one function: each may use the names of the files before it."""
 
 NOTEBOOK_HEIGHT = 980
@@ -35,9 +35,12 @@ class Explorer:
     ----------
     html : str
         The page: one file without references to others.
+    finding : str
+        What the page shows first, in a sentence.
     """
 
     html: str
+    finding: str = ""
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the page to a file, and return its path.
@@ -79,7 +82,8 @@ def explore(
     The page shows for one column at a time the target, the basis functions, the knots over the histogram and the
     residuals of a ridge fit (a logistic one for classes) on up to 5,000 random rows, and its score on others. It needs
     no server and no network. Constant columns, ties, outliers and missing values are shown like any other; categories
-    have no knots and are only listed. With more than 40 numerical columns the most important ones are shown.
+    and columns of two values by their means. It opens on the column that gains most from an encoding, over a straight
+    line. Of more than 40 columns those that explain most are shown.
 
     Parameters
     ----------
@@ -90,7 +94,7 @@ def explore(
     task : {"regression", "classification"}, optional
         Kind of the target. By default labels and integers with up to 20 distinct values are classes.
     columns : iterable, optional
-        Numerical columns to show, by name, or by position if X has no names.
+        Columns to show, by name, or by position if X has no names.
     name : str, default="table"
         Name of the table in the page.
     random_state : int, default=0
@@ -110,9 +114,13 @@ def explore(
     >>> page.html.startswith("<!DOCTYPE html>")
     True
     """
-    data = prepare(X, y, task=task, columns=columns, seed=random_state)
-    target = getattr(y, "name", None)
-    return Explorer(_render({**data, "table": str(name), "targetName": "target" if target is None else str(target)}))
+    return _explore(X, y, name, task=task, columns=columns, seed=random_state)
+
+
+def _explore(X: Any, y: Any, name: str, **options: Any) -> Explorer:
+    data, target = prepare(X, y, **options), getattr(y, "name", None)
+    page = {**data, "table": str(name), "targetName": "target" if target is None else str(target)}
+    return Explorer(render(page, "page", TABLE_SCRIPTS), data["finding"])
 
 
 def explore_table(
@@ -143,16 +151,17 @@ def explore_table(
     text : TextFormat, optional
         The format of a text file; by default it is detected.
     report : callable, optional
-        Called with every sentence on what was detected.
+        Called with every sentence on what was detected, and before each slow step.
     """
     import pandas as pd  # noqa: PLC0415 - only files need pandas
 
     from knotwork.datasets import check_columns, read_frame, target_labels  # noqa: PLC0415 - only files need them
 
-    (frame, notes), file = read_frame(path, text), Path(path)
-    if report is not None:
-        for note in notes:
-            report(note)
+    say, file = report or (lambda _: None), Path(path)
+    say(f"Reads {file.name}.")
+    frame, notes = read_frame(path, text)
+    for note in notes:
+        say(note)
     for names, argument in (([target], "target"), (drop, "drop"), (columns, "columns")):
         check_columns(frame, names, argument, file)
     if target in drop or target in columns:
@@ -161,14 +170,14 @@ def explore_table(
     frame = frame[has_target].reset_index(drop=True)
     labels = pd.Series(target_labels(frame[target], had_missing=not has_target.all()), name=target)
     features = frame.drop(columns=[target, *drop])
-    return explore(features, labels, task=task, columns=columns or None, name=file.name, random_state=seed)
+    return _explore(features, labels, file.name, task=task, columns=columns or None, seed=seed, report=say)
 
 
-def _render(data: dict[str, Any]) -> str:
-    """Return the page. Text of the table is JSON in which no character can end its element."""
+def render(data: dict[str, Any], template: str, scripts: Sequence[str]) -> str:
+    """Return a page of a template and scripts. Text of the table is JSON in which no character can end its element."""
     folder = files("knotwork._explore")
-    style, template = (folder.joinpath(each).read_text("utf-8") for each in ("page.css", "page.html"))
-    parts_of_script = [folder.joinpath(f"{each}.js").read_text("utf-8") for each in SCRIPTS]
+    style, template = (folder.joinpath(each).read_text("utf-8") for each in ("page.css", f"{template}.html"))
+    parts_of_script = [folder.joinpath(f"{each}.js").read_text("utf-8") for each in scripts]
     script = "\n".join(['"use strict";', "(() => {", write_script(), *parts_of_script, "})();"])
     content = json.dumps({**data, "version": knotwork.__version__}, ensure_ascii=True, allow_nan=False)
     parts = {

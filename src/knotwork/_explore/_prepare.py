@@ -4,8 +4,8 @@ The rows are a random sample, and each column has the means of at most 255 group
 """
 
 import base64
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any
 
@@ -13,9 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from knotwork._checks import argument_error, check_choice, listed
-from knotwork._preparation.columns import Columns, Role
+from knotwork._explore._alone import LEAST_GAIN, Alone, area_under_curve, is_clear, line_of, r_squared, squared_errors
+from knotwork._preparation.columns import CodedTable, Columns, Role
+from knotwork._preparation.formats import ELAPSED, BooleanFormat
+from knotwork._preparation.learning import TableColumn
 from knotwork._preparation.targets import Labels, check_target
-from knotwork.basis import FAMILIES, FloatArray, binary_unit
+from knotwork._writing import counted, fixed, significant
+from knotwork.basis import FAMILIES, FloatArray, binary_unit, evaluate
 from knotwork.encoders import METHOD_TABLE, PiecewiseLinearEncoder
 from knotwork.errors import ColumnError, MissingPackageError
 from knotwork.knots import (
@@ -48,10 +52,14 @@ class PageRule:
         No further paths of learned knots are begun after this time.
     bars : int
         Bars of a histogram; a column with no more distinct values has one for each of them.
-    coarse : int
-        Groups of neighbouring bins for the importance of a column.
+    levels : int
+        Categories that are shown, the most frequent ones; the others are one.
+    widest_gap : float
+        Share of the axis without rows across which no curve is drawn, if other distances between values are far less.
     families : tuple of str
         The families that the page can compute, the most used first.
+    placement : str
+        The placement of knots with which the page opens.
     sizes, degrees : tuple of int
         The sizes for which knots are placed and learned, the default first, and the degrees of splines; knots are
         learned for the last.
@@ -64,8 +72,10 @@ class PageRule:
     learned: int = 8
     learning_seconds: float = 1.5
     bars: int = 48
-    coarse: int = 32
+    levels: int = 30
+    widest_gap: float = 0.1
     families: tuple[str, ...] = ("bspline", "ispline", "ple", "mspline")
+    placement: str = "quantile"
     sizes: tuple[int, ...] = (15, 7, 30)
     degrees: tuple[int, ...] = (0, 1, 2, 3)
 
@@ -142,27 +152,104 @@ class BinnedColumn:
         bars = np.histogram(distinct, n_bars, (edge, edge + n_bars * width), weights=self.column.weights)[0]
         return bars.astype(np.intp), edge, width
 
-    def importance(self, target: FloatArray) -> float:
-        """Return the share of the target's variance on held-out rows that means of groups of training rows explain.
+    @property
+    def n_groups(self) -> int:
+        """Number of groups, with that of missing values, which is the last one."""
+        return len(self.centres) + 1
 
-        Parameters
-        ----------
-        target : ndarray of shape (n_training + n_held_out, n_outputs)
-            The target; the variances of several outputs are added.
-        """
-        groups = np.append(_groups(self.counts, PAGE.coarse), -1)
-        coarse = groups[np.minimum(self.codes, len(groups) - 1)] + 1  # missing values are a group
-        training, held_out = target[: self.n_training], target[self.n_training :]
-        total = ((held_out - training.mean(axis=0)) ** 2).sum() if len(held_out) else 0.0
-        if not total > 0:
-            return 0.0
-        counts = np.bincount(coarse[: self.n_training], minlength=PAGE.coarse + 2) + 1e-9
-        error = 0.0
-        for train, test in zip(training.T, held_out.T, strict=True):
-            # One row of the overall mean is added to each group, so that groups of few rows do not follow noise.
-            sums = np.bincount(coarse[: self.n_training], train, minlength=len(counts)) + train.mean()
-            error += float(((test - (sums / (counts + 1.0))[coarse[self.n_training :]]) ** 2).sum())
-        return max(0.0, 1.0 - error / float(total))
+    @property
+    def places(self) -> npt.NDArray[np.intp]:
+        """The group of each row; that of missing values is the last one."""
+        return np.minimum(self.codes, len(self.centres)).astype(np.intp)
+
+    def design(self) -> FloatArray:
+        """Return the groups in the encoding with which the page opens; missing values are zeros."""
+        family = PAGE.families[0]
+        n_knots = PAGE.sizes[0] - FAMILIES[family].smallest_size(PAGE.degrees[-1])
+        knots = np.unique(as_shares(PLACEMENTS[PAGE.placement](self.column, n_knots), self.column.domain))
+        rows = evaluate(family, self.centres, knots[(knots > 0.0) & (knots < 1.0)], degree=PAGE.degrees[-1])
+        return np.pad(np.asarray(rows, dtype=np.float64), ((0, 1), (0, 0)))
+
+    def line(self) -> FloatArray:
+        """Return the groups scaled to mean 0 and variance 1; missing values are 0."""
+        return np.pad(line_of(self.centres, self.counts.astype(np.float64)), ((0, 1), (0, 0)))
+
+    def gaps(self) -> list[list[float]]:
+        """Return stretches of the axis without training rows, several times as wide as the usual distance of values."""
+        distinct = as_shares(self.column.distinct, self.column.domain)
+        widths = np.diff(distinct)
+        if not len(widths):
+            return []
+        usual = float(np.sort(widths)[(len(widths) - 1) // 2])
+        wide = np.flatnonzero((widths > PAGE.widest_gap) & (widths > 5.0 * usual))
+        return [[float(distinct[place]), float(distinct[place + 1])] for place in wide]
+
+
+@dataclass(frozen=True, eq=False)
+class LevelColumn:
+    """A column of categories, or of two values: each has a mean, and needs no knots.
+
+    Parameters
+    ----------
+    labels : tuple of str
+        The levels: the most frequent first, then the others together, then missing values; or the two values.
+    codes : ndarray of uint8, shape (n_training + n_held_out,)
+        Level of each row.
+    n_training : int
+        Number of training rows, which come first.
+    n_levels, n_kept : int
+        Number of categories, and of those that are shown alone; 0 for a column of two values, where a line says the
+        same as two means.
+    """
+
+    labels: tuple[str, ...]
+    codes: npt.NDArray[np.uint8]
+    n_training: int
+    n_levels: int = 0
+    n_kept: int = 0
+
+    @classmethod
+    def from_codes(cls, codes: npt.NDArray[np.int64], labels: Sequence[Any], n_training: int) -> "LevelColumn":
+        """Take categories, whose codes count from 1; 0 is a missing value."""
+        counts = np.bincount(codes[:n_training], minlength=len(labels) + 1)
+        order = 1 + np.argsort(-counts[1:], kind="stable")
+        kept = order[: PAGE.levels] if len(labels) > PAGE.levels + 1 else order
+        names = [str(labels[code - 1]) for code in kept.tolist()]
+        groups = np.full(len(counts), len(kept))
+        groups[kept] = np.arange(len(kept))
+        if len(kept) < len(labels):
+            names.append(f"{len(labels) - len(kept)} others")
+        if (codes == 0).any():
+            groups[0] = len(names)
+            names.append("missing")
+        return cls(tuple(names), groups[codes].astype(np.uint8), n_training, len(labels), len(kept))
+
+    @classmethod
+    def from_binned(cls, column: BinnedColumn, labels: Sequence[str]) -> "LevelColumn":
+        """Take a column of two values; missing ones are a level."""
+        has_missing = bool((column.codes == MISSING_CODE).any())
+        return cls((*labels, *(["missing"] if has_missing else [])), column.places.astype(np.uint8), column.n_training)
+
+    @property
+    def counts(self) -> npt.NDArray[np.intp]:
+        """Number of training rows of each level."""
+        return np.bincount(self.codes[: self.n_training], minlength=len(self.labels))
+
+    @property
+    def places(self) -> npt.NDArray[np.intp]:
+        """The level of each row."""
+        return self.codes.astype(np.intp)
+
+    def design(self) -> FloatArray:
+        """Return the levels as indicators: their coefficients are means, shrunk towards the mean of all rows."""
+        return np.eye(len(self.labels))
+
+    def line(self) -> FloatArray | None:
+        """Return what a straight line sees: the same for two values, and nothing of categories."""
+        return None if self.n_levels else self.design()
+
+
+PageColumn = BinnedColumn | LevelColumn
 
 
 def as_shares(values: FloatArray, domain: tuple[float, float]) -> FloatArray:
@@ -244,7 +331,7 @@ class _Outcome:
             )
         if labels.n_classes > 256:
             raise ColumnError(
-                f"The target has {labels.n_classes:,} classes, and the page has room for 256. "
+                f"The target has {counted(labels.n_classes)} classes, and the page has room for 256. "
                 "If it holds amounts, pass task='regression'."
             )
         outputs = (codes[:, None] == np.arange(labels.n_classes)[-1 if labels.n_classes == 2 else 0 :]).astype(float)
@@ -252,47 +339,86 @@ class _Outcome:
         outputs = (outputs - outputs.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
         return cls(task, codes, labels.values, outputs)
 
+    def take(self, rows: Any) -> "_Outcome":
+        """Return some rows, in the units of all."""
+        return replace(self, values=self.values[rows], outputs=self.outputs[rows])
+
+    def describe(self) -> dict[str, Any]:
+        """Return the target in the form that ``json.dumps`` takes."""
+        rows = {"values": as_text(self.outputs[:, 0], np.float32)}
+        if self.classes:
+            rows = {"codes": as_text(self.values, np.uint8)}
+        return {
+            "task": self.task,
+            "classes": [str(label) for label in self.classes],
+            "target": {"centre": self.centre, "scale": self.scale, **rows},
+        }
+
 
 def prepare(
-    X: Any, y: Any, *, task: str | None = None, columns: Iterable[Any] | None = None, seed: int = 0
+    X: Any,
+    y: Any,
+    *,
+    task: str | None = None,
+    columns: Iterable[Any] | None = None,
+    seed: int = 0,
+    report: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
-    """Return the data of the page in the form that ``json.dumps`` takes; parameters as in `explore`."""
+    """Return the data of the page in the form that ``json.dumps`` takes; parameters as in `explore`.
+
+    `report` is called with a sentence before each slow step.
+    """
     learned, table = Columns.learn(X)
-    names = learned.numerical_names
-    outcome = _Outcome.from_values(y, task)
-    n_rows = len(outcome.values)
-    if n_rows != len(table.numbers):
-        raise argument_error("y", f"have as many values as X has rows, {len(table.numbers)}", n_rows)
+    names, whole = [*learned.numerical_names, *learned.categorical], _Outcome.from_values(y, task)
+    _check_rows(whole, learned, table.n_rows)
+    training, held_out = draw_split(table.n_rows, seed)
+    rows, chosen = np.concatenate([training, held_out]), _check_columns(columns, names)
+    report(f"Fits each of {counted(len(chosen), 'column')} alone on {counted(len(training), 'row')}.")
+    outcome, read = whole.take(rows), _read_columns(learned, table.take(rows), chosen, len(training))
+    order, left_out = _rank(read, outcome.outputs)
+    kept = {place: read[place] for place in order}
+    alone = {place: _alone(column, outcome) for place, column in kept.items()}
+    knots, choices = _with_knots(kept, outcome.take(slice(len(training))), report)
+    described = [
+        name_of(learned, names[place])
+        | {"alone": [alone[place].fit, alone[place].line]}
+        | _describe(column, *knots.get(place, ({}, {})))
+        for place, column in kept.items()
+    ]
+    first = _first_column(list(alone.values()))
+    return {
+        **outcome.describe(),
+        "rows": {"all": table.n_rows, "training": len(training), "heldOut": len(held_out)},
+        "columns": described,
+        "first": first,
+        "finding": _finding(described[first]["title"], kept[order[first]], alone[order[first]], outcome.task),
+        "others": _others(learned, [names[place] for place in left_out], read, names, chosen),
+        **choices,
+    }
+
+
+def _with_knots(
+    kept: dict[int, PageColumn], outcome: "_Outcome", report: Callable[[str], None]
+) -> tuple[dict[int, tuple[dict[str, Any], dict[str, Any]]], dict[str, Any]]:
+    """Return the knots and the paths of learned knots of numbers, by their place, and what can be chosen."""
+    numbers = {place: column for place, column in kept.items() if isinstance(column, BinnedColumn)}
+    report(f"Places knots in {counted(len(numbers), 'column')} by {counted(len(PLACEMENTS), 'rule')}.")
+    placed, unavailable = _place(list(numbers.values()), Target.from_values(outcome.values, outcome.task))
+    report(f"Learns knots of {counted(min(len(numbers), PAGE.learned), 'column')}.")
+    paths, why_not = _learn(list(numbers.values()), outcome.outputs)
+    learning = {"degree": PAGE.degrees[-1], "reason": why_not, "columns": PAGE.learned}
+    knots = dict(zip(numbers, zip(placed, paths, strict=True), strict=True))
+    return knots, {**_choices(unavailable), "learning": learning}
+
+
+def _check_rows(outcome: "_Outcome", learned: Columns, n_rows: int) -> None:
+    """Check that a page can be made of the rows."""
+    if len(outcome.values) != n_rows:
+        raise argument_error("y", f"have as many values as X has rows, {n_rows}", len(outcome.values))
     if n_rows < 3:
         raise ColumnError(f"X has {n_rows} rows, and the page needs at least 3. Add rows.")
-    if not names:
+    if not learned.numerical_names:
         raise ColumnError("X has no numerical column, and only these have knots. Add one, or convert text to numbers.")
-    training, held_out = draw_split(n_rows, seed)
-    rows = np.concatenate([training, held_out])
-    chosen = _check_columns(columns, names)
-    binned = {index: BinnedColumn.from_values(table.numbers[rows, index], len(training)) for index in chosen}
-    order, left_out = _rank(binned, outcome.outputs[rows])
-    target = Target.from_values(outcome.values[training], outcome.task)
-    kept = [binned[index] for index, _ in order]
-    knots, unavailable = _place(kept, target)
-    paths, why_not = _learn(kept, outcome.outputs[training])
-    target_rows = {"values": _text(outcome.outputs[rows, 0], np.float32)}
-    if outcome.classes:
-        target_rows = {"codes": _text(outcome.values[rows], np.uint8)}
-    described = [
-        _describe(binned[index], names[index], importance, knots[place], paths[place])
-        for place, (index, importance) in enumerate(order)
-    ]
-    return {
-        "task": outcome.task,
-        "classes": [str(label) for label in outcome.classes],
-        "target": {"centre": outcome.centre, "scale": outcome.scale, **target_rows},
-        "rows": {"all": n_rows, "training": len(training), "heldOut": len(held_out)},
-        "columns": described,
-        "others": _others(learned, [names[index] for index in left_out], binned, names, chosen),
-        **_choices(unavailable),
-        "learning": {"degree": PAGE.degrees[-1], "reason": why_not, "columns": PAGE.learned},
-    }
 
 
 def _check_columns(columns: Iterable[Any] | None, names: list[Any]) -> list[int]:
@@ -302,17 +428,78 @@ def _check_columns(columns: Iterable[Any] | None, names: list[Any]) -> list[int]
     named = [columns] if isinstance(columns, str) else list(columns)
     for each in named:
         if each not in names:
-            raise argument_error("columns", "name numerical columns of X", each, f"These are {listed(names, most=30)}.")
+            raise argument_error(
+                "columns", "name columns of X that a page can show", each, f"These are {listed(names, most=30)}."
+            )
     return [index for index, name in enumerate(names) if name in named]
 
 
-def _rank(binned: dict[int, BinnedColumn], outputs: FloatArray) -> tuple[list[tuple[int, float]], list[int]]:
-    """Return the columns of the page with their importance, the largest first, and the columns left out for size."""
-    importance = {index: column.importance(outputs) for index, column in binned.items() if len(column.centres)}
-    order = sorted(importance.items(), key=lambda pair: -pair[1])
+def _read_columns(learned: Columns, table: CodedTable, chosen: Sequence[int], n_training: int) -> dict[int, PageColumn]:
+    """Return the columns by their place: numbers, then categories."""
+    n_numbers, labels = table.numbers.shape[1], learned.categories
+    kinds = dict(zip(learned.labels, learned, strict=True))
+    read: dict[int, PageColumn] = {}
+    for place in chosen:
+        if place >= n_numbers:
+            code = place - n_numbers
+            read[place] = LevelColumn.from_codes(table.codes[:, code], labels[code], n_training)
+        else:
+            column = BinnedColumn.from_values(table.numbers[:, place], n_training)
+            has_levels = len(column.column.distinct) == 2
+            its = kinds.get(learned.numerical_names[place])
+            read[place] = LevelColumn.from_binned(column, _two_words(column, its)) if has_levels else column
+    return read
+
+
+def _two_words(column: BinnedColumn, its: TableColumn | None) -> list[str]:
+    """Return the two values of a column in words; numbers that are truth values are false and true."""
+    if its is not None and (its.kind == "boolean" or isinstance(its.format, BooleanFormat)):
+        return ["false", "true"]
+    return [significant(value) for value in column.column.distinct.tolist()]
+
+
+def _rank(read: dict[int, PageColumn], outputs: FloatArray) -> tuple[list[int], list[int]]:
+    """Return the columns of the page, the best first by the variance that each explains alone, and the rest."""
+    shares = {
+        place: r_squared(column.design(), column.places, column.n_training, outputs) or 0.0
+        for place, column in read.items()
+        if len(column.counts)
+    }
+    order = sorted(shares, key=lambda place: -round(shares[place], 9))
     if not order:
         raise ColumnError("All values of all numerical columns are missing in the training rows. Add columns or rows.")
-    return order[: PAGE.columns], [index for index, _ in order[PAGE.columns :]]
+    return order[: PAGE.columns], order[PAGE.columns :]
+
+
+def _alone(column: PageColumn, outcome: "_Outcome") -> Alone:
+    """Return the scores of a column alone; of several classes those of the last against all others."""
+    designs = [design for design in (column.design(), column.line()) if design is not None]
+    at = (column.places, column.n_training)
+    if outcome.classes:
+        is_one = outcome.values == len(outcome.classes) - 1
+        scores = [area_under_curve(design, *at, is_one) for design in designs]
+    else:
+        scores = [r_squared(design, *at, outcome.outputs) for design in designs]
+    if len(designs) == 1:
+        return Alone(scores[0], None)
+    return Alone(scores[0], scores[1], is_clear(*(squared_errors(design, *at, outcome.outputs) for design in designs)))
+
+
+def _first_column(alone: Sequence[Alone]) -> int:
+    """Return the column on which the page opens: that of the largest gain over a line, or the best if none gains."""
+    gains = [each.gain if each.is_clear else 0.0 for each in alone]
+    return int(np.argmax(gains)) if max(gains) >= LEAST_GAIN else 0
+
+
+def _finding(name: str, column: PageColumn, alone: Alone, task: str) -> str:
+    """Return what the page shows first, as the page itself words it."""
+    metric = "AUC" if task == "classification" else "R\u00b2"
+    fit = fixed(alone.fit, 2)
+    if isinstance(column, LevelColumn):
+        means = f"the means of {counted(len(column.labels), 'group')}" if column.n_levels else "two means"
+        return f"{name}: {metric} {fit} by {means}"
+    label = FAMILIES[PAGE.families[0]].label
+    return f"{name}: {metric} {fixed(alone.line, 2)} as a line, {fit} as {column.design().shape[1]} {label}"
 
 
 def _place(columns: Sequence[BinnedColumn], target: Target) -> tuple[list[dict[str, Any]], dict[str, str]]:
@@ -357,6 +544,8 @@ def _counts() -> list[int]:
 def _learn(columns: Sequence[BinnedColumn], outputs: FloatArray) -> tuple[list[dict[str, Any]], str]:
     """Return for each column the paths of learned knots, and why they are missing if torch is not installed."""
     paths: list[dict[str, Any]] = [{} for _ in columns]
+    if not columns:
+        return paths, ""
     if find_spec("torch") is None:
         return paths, 'Knots are learned by torch, which is not installed: pip install "knotwork[torch]"'
     from knotwork._explore._paths import learn_paths  # noqa: PLC0415 - torch is optional, and slow to import
@@ -369,51 +558,72 @@ def _learn(columns: Sequence[BinnedColumn], outputs: FloatArray) -> tuple[list[d
     return paths, ""
 
 
-def _describe(
-    column: BinnedColumn, name: Any, importance: float, knots: dict[str, Any], paths: dict[str, Any]
-) -> dict[str, Any]:
+def name_of(learned: Columns, name: Any) -> dict[str, Any]:
+    """Return the name of a column, and for a number of a date that of the date and the part."""
+    out = {"name": str(name), "key": name, "title": str(name)}
+    for label, column, (field, places) in zip(learned.labels, learned, learned.spans, strict=True):
+        names = learned.numerical_names[places] if field == "numbers" and column.part_names else []
+        if name in names:
+            part = column.part_names[names.index(name)]
+            out |= {"owner": str(label), "part": part, "isDate": part == ELAPSED}
+            out["title"] = str(label) if part == ELAPSED else out["title"]
+    return out
+
+
+def _describe(column: PageColumn, knots: dict[str, Any], paths: dict[str, Any]) -> dict[str, Any]:
     """Return a column in the form that ``json.dumps`` takes; arrays become text."""
+    if isinstance(column, LevelColumn):
+        n = len(column.labels)
+        return {
+            "levels": {"labels": column.labels, "count": column.n_levels, "kept": column.n_kept},
+            "domain": [0.0, 1.0],
+            "whole": False,
+            "bars": column.counts.tolist(),
+            "barGrid": [0.0, 1.0 / n],
+            "centres": as_text((np.arange(n) + 0.5) / n, np.float64),
+            "codes": as_text(column.codes, np.uint8),
+            "gaps": [],
+            "knots": {},
+            "paths": {},
+        }
     domain, (bars, edge, width) = column.column.domain, column.bars()
     shares = {name: [as_shares(values, domain) for values in lists] for name, lists in knots.items()}
     return {
-        "name": str(name),
-        "key": name,
-        "importance": round(importance, 4),
         "domain": list(domain),
         "whole": bool(np.all(column.column.distinct == np.rint(column.column.distinct))),
         "bars": bars.tolist(),
         "barGrid": [edge, width],
-        "centres": _text(column.centres, np.float64),
-        "codes": _text(column.codes, np.uint8),
+        "centres": as_text(column.centres, np.float64),
+        "codes": as_text(column.codes, np.uint8),
+        "gaps": column.gaps(),
         "knots": {
-            each: {"counts": [len(values) for values in lists], "values": _text(np.concatenate(lists), np.float64)}
+            each: {"counts": [len(values) for values in lists], "values": as_text(np.concatenate(lists), np.float64)}
             for each, lists in shares.items()
         },
         # Two bytes a knot: a path is for the eye, and its last step is exact to 0.002 % of the domain.
         "paths": {
-            each: {"count": steps.shape[1], "values": _text(np.rint(steps * 65535.0), np.uint16)}
+            each: {"count": steps.shape[1], "values": as_text(np.rint(steps * 65535.0), np.uint16)}
             for each, steps in paths.items()
         },
     }
 
 
-def _text(values: npt.NDArray[Any], dtype: type) -> str:
+def as_text(values: npt.NDArray[Any], dtype: type) -> str:
     """Return the bytes of an array as text, little-endian as in every browser."""
     array = np.ascontiguousarray(values, dtype=np.dtype(dtype).newbyteorder("<"))
     return base64.b64encode(array.tobytes()).decode("ascii")
 
 
 def _others(
-    learned: Columns, unimportant: list[Any], binned: dict[int, BinnedColumn], names: list[Any], chosen: list[int]
+    learned: Columns, unimportant: list[Any], read: dict[int, PageColumn], names: list[Any], chosen: list[int]
 ) -> list[dict[str, Any]]:
     """Return the columns that the page does not show, by reason."""
     ignored = [label for label, role in zip(learned.labels, learned.roles, strict=True) if role == Role.IGNORED]
-    empty = [names[index] for index, column in binned.items() if not len(column.centres)]
+    empty = [names[place] for place, column in read.items() if not len(column.counts)]
     skipped = [name for index, name in enumerate(names) if index not in set(chosen)]
     reasons = {
         f"less important; name them by columns= or --columns to see them ({PAGE.columns} fit in a page)": unimportant,
         "not among the columns that were asked for": skipped,
-        "categories, which have no knots": list(learned.categorical),
         "identifiers, free text or constants, which are ignored": ignored,
         "without a value in the training rows": empty,
     }

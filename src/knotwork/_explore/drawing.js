@@ -2,9 +2,6 @@
 
 /* ---- Numbers in words -------------------------------------------------------------------------------------- */
 
-const { fixed, significant, percent, counted } = writing;
-const rowsOf = (n, kind = "") => counted(n, `${kind}row`);
-const signed = (x, digits) => fixed(x, digits, true);
 const toTarget = (z) => (isClass ? z : data.target.centre + data.target.scale * z);
 const SCORES = isClass ? { main: "AUC", other: "Log loss" } : { main: "R²", other: "RMSE" };
 const otherScore = (score) => (isClass ? fixed(score.other, 4) : significant(score.other * data.target.scale));
@@ -12,21 +9,6 @@ const targetText = () => (isClass ? `share of ${data.targetName} = ${data.classe
 
 /* ---- Drawing ----------------------------------------------------------------------------------------------- */
 
-const SVG = "http://www.w3.org/2000/svg";
-function set(element, attributes) {
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-  return element;
-}
-function make(kind, attributes = {}, parent = null) {
-  const element = set(document.createElementNS(SVG, kind), attributes);
-  if (parent) parent.append(element);
-  return element;
-}
-/* Change a group to have n children, which `add` makes. */
-function resize(group, n, add) {
-  while (group.children.length > n) group.lastChild.remove();
-  while (group.children.length < n) add(group);
-}
 const chart = $("chart");
 const layer = make("g", {}, chart);
 const PANELS = ["fit", "functions", "knots", "residuals"];
@@ -54,26 +36,32 @@ let box = { width: 800, left: 58, right: 14, narrow: false };
 
 function layOut() {
   const width = Math.max(chart.clientWidth || 800, 240), narrow = width < 560;
-  const heights = narrow ? [190, 120, 96, 84] : [250, 150, 104, 92];
+  const isLevels = Boolean(columnOf(view.column).levels);
+  const heights = isLevels ? (narrow ? [210, 0, 80, 84] : [300, 0, 90, 92]) : narrow ? [190, 120, 96, 84] : [250, 150, 104, 92];
   box = { width, narrow, left: narrow ? 44 : 58, right: narrow ? 8 : 14 };
   let top = 0;
   PANELS.forEach((name, i) => {
-    top += 26;
+    const isShown = heights[i] > 0;
+    panels[name].group.setAttribute("visibility", isShown ? "inherit" : "hidden");
+    top += isShown ? 26 : 0;
     Object.assign(panels[name], { top, height: heights[i], bottom: top + heights[i] });
-    top += heights[i] + 8;
+    top += heights[i] + (isShown ? 8 : 0);
     set(panels[name].heading, { x: narrow ? 2 : box.left, y: panels[name].top - 9 });
     set(panels[name].readout, { x: narrow ? 2 : width - box.right, y: panels[name].top - 9 });
   });
   layer.setAttribute("class", narrow ? "narrow" : "");
-  box.height = top + 34;
+  box.height = top + (isLevels && namesTurn() ? 38 + 4.2 * longestName() : 34);  // names that turn go down
   chart.setAttribute("viewBox", `0 0 ${width} ${box.height}`);
   chart.style.height = `${box.height}px`;
   set(clip, { x: box.left - 5, y: panels.fit.top - 5, width: inner() + 10, height: panels.fit.height + 10 });
   set(ground, { x: 0, y: 0, width, height: box.height });
 }
+/* Whether the names of levels have no room side by side. */
+const namesTurn = () => longestName() * 6.5 + 10 > inner() / columnOf(view.column).levels.labels.length;
+const longestName = () => Math.max(...columnOf(view.column).levels.labels.map((label) => Math.min(label.length, LONGEST_LEVEL)));
+const LONGEST_LEVEL = 16;
 const inner = () => box.width - box.left - box.right;
 const px = (column, u) => box.left + toPosition(column, u) * inner();
-const n1 = (x) => Math.round(x * 10) / 10;
 
 /* Draw numbers and lines of a vertical axis, and return the function from values to pixels. */
 function verticalAxis(panel, low, high, nTicks) {
@@ -83,35 +71,22 @@ function verticalAxis(panel, low, high, nTicks) {
   writeLabels(panel.labels, at.map(([value, text]) => ({ x: box.left - 7, y: n1(y(value)) + 4, text, anchor: "end" })));
   return y;
 }
-function writeLabels(group, labels) {
-  resize(group, labels.length, () => make("text", {}, group));
-  labels.forEach(({ x, y, anchor, text }, i) => {
-    const element = set(group.children[i], { x, y, "text-anchor": anchor });
-    if (element.textContent !== text) element.textContent = text;
-  });
-}
 
 /* Points of the curves: equally spaced on the axis, and both sides of every knot, where curves may bend or jump. */
 function gridOf(column) {
   const points = [];
   for (let i = 0; i <= N_GRID; i++) points.push(fromPosition(column, i / N_GRID));
   for (const knot of knots) points.push(Math.max(knot - 1e-9, 0), knot);
+  for (const ends of column.gaps) points.push(...ends);
   return Float64Array.from(points).sort();
 }
 
-const path = (xs, ys) => {
-  let text = "";
-  for (let i = 0; i < xs.length; i++) text += `${i ? "L" : "M"}${n1(xs[i])} ${n1(ys[i])}`;
-  return text;
-};
-const disc = (x, y, r) => `M${n1(x - r)} ${n1(y)}a${r} ${r} 0 1 0 ${2 * r} 0a${r} ${r} 0 1 0 ${-2 * r} 0`;
-
 function draw() {
-  const { column, model, size } = fit, each = encoding(), grid = gridOf(column);
-  const { rows } = numerics.design(each.family, grid, knots, each.degree);
+  const { column, model, size } = fit, each = encoding(), grid = column.levels ? Float64Array.from(column.centres) : gridOf(column);
+  const { rows } = column.levels ? indicators(column) : numerics.design(each.family, grid, knots, each.degree);
   const xs = grid.map((u) => px(column, u));
   drawFit(column, model, rows, size, grid, xs);
-  drawFunctions(model, rows, size, xs);
+  if (!column.levels) drawFunctions(model, rows, size, xs);
   drawKnots(column);
   drawResiduals(column);
   drawAxis(column);
@@ -137,12 +112,24 @@ function drawFit(column, model, rows, size, grid, xs) {
   if (isClass) [low, high] = [Math.max(low, -0.02), Math.min(high, 1.02)];
   const y = verticalAxis(panel, toTarget(low), toTarget(high), 4), yz = (z) => y(toTarget(z));
   panel.y = yz;
-  fit.curve = { grid, values: predictRows(model, rows, size) };
-  shapes.curve.setAttribute("d", path(xs, fit.curve.values.map(yz)));
+  fit.curve = { grid, values: predictRows(model, rows, size).subarray(0, grid.length) };
+  // Where there are no rows there is no curve; levels have a bar each, at their shrunk mean.
+  const draw_ = ({ grid, values }) => {
+    const places = Array.from(grid, (u) => px(column, u)), heights = Array.from(values, yz);
+    if (!column.levels) {
+      const hidden = (i) => i < 0 || i >= grid.length || inGap(column, grid[i]);
+      const alone = places.map((x, i) => (hidden(i - 1) && !hidden(i) && hidden(i + 1) ? `M${n1(x - 5)} ${n1(heights[i])}h10` : ""));
+      return path(places, heights, hidden) + alone.join("");
+    }
+    const half = Math.min((0.36 * inner()) / grid.length, 26);
+    return places.map((x, i) => `M${n1(x - half)} ${n1(heights[i])}h${n1(2 * half)}`).join("");
+  };
+  shapes.curve.setAttribute("d", draw_(fit.curve));
   const showGhost = view.ghost && ghost !== null && ghost.column === view.column;
-  shapes.ghost.setAttribute("d", showGhost ? path(Array.from(ghost.curve.grid, (u) => px(column, u)), ghost.curve.values.map(yz)) : "");
+  shapes.ghost.setAttribute("d", showGhost ? draw_(ghost.curve) : "");
   drawDots(shapes.whiskers, shapes.means, column, dots, yz, box.narrow ? 3 : 3.6);
-  panel.heading.textContent = box.narrow ? targetText() : `${targetText()}: means of training rows ± 2 standard errors${view.all ? ", less the other columns" : ""}, and the fit`;
+  if (column.levels) panel.heading.textContent = box.narrow ? `${targetText()}: means` : `${targetText()}: means ± 2 standard errors; bars: shrunk to the mean of all rows`;
+  else panel.heading.textContent = box.narrow ? targetText() : `${targetText()}: means of training rows ± 2 standard errors${view.all ? ", less the other columns" : ""}, and the fit`;
 }
 
 function drawFunctions(model, rows, size, xs) {
@@ -191,13 +178,13 @@ function drawFunctions(model, rows, size, xs) {
 /* The histogram of training rows as a path. */
 function drawBars(column, panelWidth, left, bottom, height) {
   const counts = column.bars, top = Math.max(...counts, 1);
-  const exact = column.centres.length === counts.length && counts.length <= N_BARS;
+  const exact = Boolean(column.levels) || (column.centres.length === counts.length && counts.length <= N_BARS);
   const [edge, step] = column.barGrid;
   let width = step * panelWidth;
   const middle = (i) => (exact ? column.centres[i] : edge + (i + 0.5) * step) * panelWidth;
   if (exact) {
     width = counts.length > 1 ? Infinity : 0.2 * panelWidth;
-    for (let i = 1; i < counts.length; i++) width = Math.min(width, middle(i) - middle(i - 1));
+    for (let i = 1; i < counts.length; i++) width = Math.min(width, Math.abs(middle(i) - middle(i - 1)));
     width = Math.min(Math.max(0.7 * width, 2), 0.12 * panelWidth);
   }
   let text = "";
@@ -241,10 +228,11 @@ function drawKnots(column) {
     set(element, {
       "aria-label": `Knot ${k + 1} of ${knots.length}`, "aria-valuenow": value,
       "aria-valuemin": toValue(column, k > 0 ? knots[k - 1] : 0), "aria-valuemax": toValue(column, knots[k + 1] ?? 1),
-      "aria-valuetext": `${column.name} ${significant(value)}; held-out ${SCORES.main} ${fixed(fit.score.main, 3)}`,
+      "aria-valuetext": `${column.name} ${valueText(column, knot)}; held-out ${SCORES.main} ${fixed(fit.score.main, 3)}`,
     });
   });
-  panel.heading.textContent = box.narrow ? `${knots.length} knots` : `${knots.length} knots over ${view.ranks ? "the root of the number of rows of each group" : "the histogram of training rows"}`;
+  if (column.levels) panel.heading.textContent = "Training rows";
+  else panel.heading.textContent = box.narrow ? `${knots.length} knots` : `${knots.length} knots over ${view.ranks ? "the root of the number of rows of each group" : "the histogram of training rows"}`;
 }
 
 function makeHandle(group) {
@@ -267,17 +255,24 @@ function drawResiduals(column) {
 }
 
 function drawAxis(column) {
-  const bottom = panels.residuals.bottom, [low, high] = column.domain, labels = [];
-  const nTicks = box.narrow ? 4 : 8;
+  const bottom = panels.residuals.bottom, title = view.ranks ? `${column.title} (equal room for equal numbers of rows)` : column.title;
+  const labels = column.levels ? levelLabels(column, bottom) : axisLabels(column).map(({ u, text }, i, all) => (
+    { x: n1(px(column, u)), y: bottom + 16, text, anchor: i === all.length - 1 && px(column, u) > box.width - 40 ? "end" : "middle" }));
+  writeLabels(shapes.axis, [...labels, { x: box.left + inner() / 2, y: box.height - 2, text: cut(title, Math.floor(inner() / 6.5)), anchor: "middle" }]);
+}
+function levelLabels(column, bottom) {
+  const turn = namesTurn() ? -38 : 0;
+  return column.levels.labels.map((label, g) => (
+    { x: n1(px(column, column.centres[g])) + (turn ? 4 : 0), y: bottom + 16, text: cut(label, LONGEST_LEVEL), anchor: turn ? "end" : "middle", turn }));
+}
+function axisLabels(column) {
+  const [low, high] = column.domain, nTicks = box.narrow ? 4 : 8, labels = [];
   if (view.ranks || !Number.isFinite(high - low)) {
-    for (let i = 0; i <= nTicks; i++) labels.push({ u: fromPosition(column, i / nTicks), text: significant(toValue(column, fromPosition(column, i / nTicks))) });
-  } else {
-    for (const [value, text] of writing.axisTicks(low, high, nTicks)) {
-      if (!column.whole || Number.isInteger(value) || high - low < 1) labels.push({ u: (value - low) / (high - low), text });
-    }
+    for (let i = 0; i <= nTicks; i++) labels.push({ u: fromPosition(column, i / nTicks), text: valueText(column, fromPosition(column, i / nTicks)) });
+    return labels;
   }
-  writeLabels(shapes.axis, [
-    ...labels.map(({ u, text }, i) => ({ x: n1(px(column, u)), y: bottom + 16, text, anchor: i === labels.length - 1 && px(column, u) > box.width - 40 ? "end" : "middle" })),
-    { x: box.left + inner() / 2, y: bottom + 32, text: view.ranks ? `${column.name} (equal room for equal numbers of rows)` : column.name, anchor: "middle" },
-  ]);
+  for (const [value, text] of column.isDate ? writing.dateTicks(low, high, nTicks - 2) : writing.axisTicks(low, high, nTicks)) {
+    if (!column.whole || column.isDate || Number.isInteger(value) || high - low < 1) labels.push({ u: (value - low) / (high - low), text });
+  }
+  return labels;
 }

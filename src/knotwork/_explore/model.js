@@ -1,8 +1,5 @@
 /* The table of the page, the state that the address keeps, and the fits of the chosen column. */
 
-const source = document.documentElement.outerHTML;  // before anything is drawn: the page that can be saved
-const $ = (id) => document.getElementById(id);
-const data = JSON.parse($("data").textContent);
 const isClass = data.task === "classification";
 const N_DOTS = 32, NEARBY = 0.02, N_GRID = 180, N_BARS = 48, DEFAULT_DEGREE = 3, PLAY_MS = 2600, MOVE_MS = 420;
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
@@ -34,12 +31,21 @@ function columnOf(index) {
   const stored = data.columns[index];
   const centres = decode(stored.centres, Float64Array), codes = decode(stored.codes, Uint8Array);
   for (let i = 0; i < codes.length; i++) if (codes[i] === 255) codes[i] = centres.length;
-  const column = { ...stored, index, centres, codes, nGroups: centres.length + 1, groups: new Map(), std: new Map() };
+  const column = { ...stored, index, centres, codes, nGroups: centres.length + 1, groups: new Map(), alone: new Map() };
   // The axis that gives equal room to equal numbers of rows: between groups it is a straight line.
   column.stretch = [0, ...Array.from(centres).filter((value) => value > 0 && value < 1), 1];
-  column.ranksByDefault = needsRanks(column);
+  column.ranksByDefault = !column.levels && needsRanks(column);
   prepared.set(index, column);
+  arrange(column);
   return column;
+}
+
+/* Categories stand in the order of their means; the others and missing values are last. Two values keep their order. */
+function arrange(column) {
+  if (!column.levels || !column.levels.count) return;
+  const { mean } = groupsOf(column).training, { labels, kept } = column.levels;
+  const order = Array.from(labels.keys()).sort((a, b) => (a >= kept) - (b >= kept) || mean[b] - mean[a]);
+  order.forEach((g, i) => { column.centres[g] = (i + 0.5) / labels.length; });
 }
 
 /* Number of rows, sum and sum of squares of the target in each group, of training and of held-out rows. */
@@ -75,6 +81,13 @@ function needsRanks(column) {
   return column.centres.length > 8 && high - low < 0.16;
 }
 
+/* A value of a column in words: a date is a date. */
+const spanOf = (column) => column.domain[1] - column.domain[0];
+const valueText = (column, u) => (column.levels ? column.levels.labels[nearestLevel(column, u)]
+  : column.isDate ? dayText(toValue(column, u), spanOf(column)) : significant(toValue(column, u)));
+const nearestLevel = (column, u) => column.centres.reduce((best, centre, g) => (Math.abs(centre - u) < Math.abs(column.centres[best] - u) ? g : best), 0);
+const inGap = (column, u) => column.gaps.some(([low, high]) => u > low && u < high);
+
 const toValue = (column, u) => column.domain[0] * (1 - u) + column.domain[1] * u;
 
 function bracket(values, x) {
@@ -102,6 +115,7 @@ function fromPosition(column, position) {
 const view = { column: 0, all: false, ridge: 1, ranks: false, positive: isClass ? data.classes.length - 1 : 0, ghost: true,
                encodings: data.columns.map(() => defaultEncoding()) };
 let knots = [], ghost = null, fit = null, shownHash = "", moving = 0, additive = null;
+const changes = new Changes((hash) => { readHash(hash); startAgain(); });
 
 function defaultEncoding() {
   return { family: "bspline", placement: "quantile", size: 15, degree: DEFAULT_DEGREE };
@@ -111,6 +125,7 @@ const familyOf = (each) => data.families.find((family) => family.name === each.f
 
 /* Knots of an encoding: prepared ones, those of a step of learning, or the reader's own. */
 function knotsOf(index, each) {
+  if (data.columns[index].levels) return [];
   if (each.placement === "custom") return each.knots;
   if (each.placement === "learned") return frameKnots(index, each, each.frame);
   const functions = 1 + (familyOf(each).hasDegree ? each.degree : 0), stored = data.columns[index].knots;
@@ -143,7 +158,7 @@ function frameKnots(index, each, frame) {
 
 /* Whether an encoding, such as one read from the address, exists in this page. */
 function isPossible(index, each) {
-  if (!data.columns[index] || !familyOf(each) || !data.degrees.includes(each.degree)) return false;
+  if (!data.columns[index] || data.columns[index].levels || !familyOf(each) || !data.degrees.includes(each.degree)) return false;
   if (each.placement === "custom") return Array.isArray(each.knots) && each.knots.length < 60;
   if (!data.sizes.includes(each.size)) return false;
   return each.placement === "learned" ? pathOf(index, each) !== null : each.placement in data.columns[index].knots;
@@ -157,6 +172,7 @@ function writeHash() {
   const values = { ...view, encodings, positive: isClass ? view.positive : undefined };
   if (view.ranks === columnOf(view.column).ranksByDefault) values.ranks = undefined;
   shownHash = `#${numerics.state.write(values)}`;
+  changes.remember(shownHash, numerics.state.write({ ...values, column: 0, ghost: true, ranks: undefined }));
   try {
     history.replaceState(null, "", shownHash);
   } catch {
@@ -166,7 +182,7 @@ function writeHash() {
 
 function readHash(text) {
   const values = numerics.state.read(text.replace(/^#/, ""));
-  view.column = data.columns[values.column] ? values.column : 0;
+  view.column = data.columns[values.column] ? values.column : data.first;
   view.all = values.all && data.columns.length > 1;
   view.ridge = values.ridge > 0 ? values.ridge : 1;
   view.ghost = values.ghost;
@@ -190,11 +206,22 @@ const scorer = isClass ? numerics.classScore : numerics.regressionScore;
 
 /* The encoding of the groups of a column, and a row of zeros for missing values. */
 function encoded(column, each, itsKnots) {
+  if (column.levels) return indicators(column);
   const { rows, size } = numerics.design(each.family, column.centres, itsKnots, each.degree);
   const padded = new Float64Array(column.nGroups * size);
   padded.set(rows);
   return { rows: padded, size };
 }
+
+/* Levels as indicators: the ridge shrinks their means towards the mean of all rows. */
+function indicators(column) {
+  const size = column.centres.length, rows = new Float64Array(column.nGroups * size);
+  for (let g = 0; g < size; g++) rows[g * size + g] = 1;
+  return { rows, size };
+}
+
+/* What a network sees without an encoding: a scaled number, or indicators of categories; of two values both say the same. */
+const standard = (column) => (column.levels ? indicators(column) : { rows: scaled(column), size: 1 });
 
 /* The column scaled to mean 0 and variance 1, one number for each group; missing values are 0. */
 function scaled(column) {
@@ -212,21 +239,33 @@ function predictRows(model, rows, size) {
   return out;
 }
 
-function standardScore(column) {
-  const key = `${view.ridge}/${view.positive}`;
-  if (!column.std.has(key)) {
-    const rows = scaled(column), groups = groupsOf(column), model = fitter(rows, 1, groups.training, null);
-    column.std.set(key, scorer(predictRows(model, rows, 1), groups.heldOut));
-  }
-  return column.std.get(key);
+/* The score of a column alone by an encoding, computed when it is first asked for; `name` says which of the two it is. */
+function aloneScore(column, name, key, encode) {
+  const full = `${view.ridge}/${view.positive}/${key}`, known = column.alone.get(name);
+  if (known && known.key === full) return known.score;
+  const { rows, size } = encode(), groups = groupsOf(column), model = fitter(rows, size, groups.training, null);
+  const score = scorer(predictRows(model, rows, size), groups.heldOut);
+  column.alone.set(name, { key: full, score });
+  return score;
 }
+/* That of the chosen encoding, and that of a straight line, which categories do not have. */
+function scoreNow(index) {
+  const column = columnOf(index), each = view.encodings[index], its = presentKnots(index);
+  return aloneScore(column, "now", JSON.stringify([each.family, each.degree, Array.from(its)]), () => encoded(column, each, its));
+}
+function scoreOfLine(index) {
+  const column = columnOf(index);
+  if (column.levels) return column.levels.count ? { main: NaN, other: NaN } : scoreNow(index);
+  return aloneScore(column, "line", "", () => standard(column));
+}
+const gainOf = (index) => scoreNow(index).main - scoreOfLine(index).main;
 
 function fitOne() {
   const column = columnOf(view.column), groups = groupsOf(column), { rows, size } = encoded(column, encoding(), knots);
   const model = fitter(rows, size, groups.training, fit && fit.model);
   const predictions = predictRows(model, rows, size);
   return { column, model, size, predictions, groups, freedom: model.freedom, score: scorer(predictions, groups.heldOut),
-           std: standardScore(column), dots: groups.training, residuals: residualsByGroup(predictions, groups.heldOut) };
+           std: scoreOfLine(view.column), dots: groups.training, residuals: residualsByGroup(predictions, groups.heldOut) };
 }
 
 /* Sums of held-out residuals of each group, from the sums of the target. */
@@ -244,7 +283,8 @@ function additiveModel() {
                  encodings: [], stdDone: false, done: false };
     data.columns.forEach((_, index) => {
       const column = columnOf(index);
-      additive.std.setTerm(index, column.codes, column.nGroups, scaled(column), 1);
+      const { rows, size } = standard(column);
+      additive.std.setTerm(index, column.codes, column.nGroups, rows, size);
     });
   }
   data.columns.forEach((_, index) => {
@@ -318,7 +358,7 @@ function leastRows(counts) {
    squares. Missing values, the last group, have no place on the axis. */
 function dotsOf(column, tallied, reference, areShares = false) {
   const least = leastRows(reference.n.subarray(0, column.centres.length)), dots = [];
-  const exact = column.centres.length <= N_DOTS;
+  const exact = column.centres.length <= N_DOTS || column.levels;
   let n = 0, sum = 0, squares = 0, place = 0, shared = 0;
   const close = () => {
     if (n > 0) {

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils import check_array
 
 from knotwork._checks import argument_error, check_choice, listed, type_error, warn_user
 from knotwork._preparation.cells import Cells, Label
@@ -486,6 +485,10 @@ def _as_array(X: Any) -> npt.NDArray[Any]:
             "pyarrow.dataset.dataset(folder)."
         )
         raise type_error("X", "be a table: a frame, or an array of two dimensions", type(X).__name__, hint)
+    if type(X) is np.ndarray and X.ndim == 2 and X.size and X.dtype.kind in "biufO":
+        return X
+    from sklearn.utils import check_array  # noqa: PLC0415 - it takes a second to load
+
     table: npt.NDArray[Any] = check_array(X, dtype=None, ensure_all_finite=False)
     return table
 

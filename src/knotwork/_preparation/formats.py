@@ -126,7 +126,7 @@ class NumberFormat:
             raise argument_error("unit", "be a currency, a unit of measure, '%' or nothing", self.unit)
 
     @cached_property
-    def _patterns(self) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    def patterns(self) -> tuple[re.Pattern[str], re.Pattern[str]]:
         """Return the patterns of usual numbers, which are recognised faster, and of the digits of any number."""
         group, decimal = GROUPS[self.group], re.escape(self.decimal)
         whole = r"0|[1-9]\d*"
@@ -141,7 +141,7 @@ class NumberFormat:
         """Return the numbers of texts, NaN where they do not fit; other labels are numbers."""
         signs = f"{self.group}{SPACES}'\u2019" if self.group else ""
         table = str.maketrans({**dict.fromkeys(signs), self.decimal: "."})
-        usual = self._patterns[0].fullmatch
+        usual = self.patterns[0].fullmatch
         values = np.empty(len(texts))
         for place, text in enumerate(texts):
             if isinstance(text, str) and usual(text) is None:
@@ -160,7 +160,7 @@ class NumberFormat:
         opened, sign, before, second, body, after, last, closed = match.groups()
         unit = after or before
         if (
-            self._patterns[1].fullmatch(body) is None
+            self.patterns[1].fullmatch(body) is None
             or (unit and unit != self.unit)
             or (before and after)
             or (opened is None) != (closed is None)

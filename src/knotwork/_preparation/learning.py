@@ -26,6 +26,7 @@ from knotwork._preparation.formats import (
     misfit_mask,
 )
 from knotwork._tables import refuse
+from knotwork._writing import counted
 from knotwork.errors import ColumnTypeError, ColumnWarning
 
 LABELS: dict[str, tuple[type, ...]] = {"number": (int, float), "boolean": (bool,), "text": (str,), "mixed": (str,)}
@@ -453,7 +454,7 @@ def reason_to_ignore(learned: Learned, n_whole: int) -> Notice | None:
     if _is_constant(learned):
         is_empty = learned.cells.kind == "missing"
         why = "all its values are missing" if is_empty else "it is constant"
-        part = f" in a sample of {n_rows:,} rows" if n_rows < n_whole else ""
+        part = f" in a sample of {counted(n_rows)} rows" if n_rows < n_whole else ""
         return Notice(NoticeCode.EMPTY if is_empty else NoticeCode.CONSTANT, f"{label} is ignored: {why}{part}.")
     if learned.column.role == Role.NUMERICAL and _counts_rows(learned, n_whole):
         text = f"{label} is ignored: it looks like an identifier, a different whole number in each row."

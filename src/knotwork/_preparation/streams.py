@@ -35,6 +35,7 @@ from knotwork._tables import (
     mixed_bits,
     source_names,
 )
+from knotwork._writing import counted, fixed
 from knotwork.errors import ColumnError, ColumnTypeError
 from knotwork.knots import Column, QuantileSketch
 from knotwork.training import ChunkWriter, RowChunks, in_units
@@ -170,7 +171,7 @@ class BatchReader:
         n_rows, n_read, layout = 0, 0, None
         for number, raw in enumerate(raw_batches(self.source, columns)):
             layout = layout or _layout(raw)
-            place = f"In batch {number + 1}, which begins at row {n_read + 1:,}"
+            place = f"In batch {number + 1}, which begins at row {counted(n_read + 1)}"
             n_read += len(raw)
             with _located(place):
                 batch = self.split_weighted(_arranged(raw, layout))
@@ -544,7 +545,7 @@ class SecondPass:
                 finish(usable_cores(len(parts)))
             finish(0)
         if n_rows != self.survey.whole.n_rows:
-            raise _other_rows(f"{self.survey.whole.n_rows:,} rows, then {n_rows:,}")
+            raise _other_rows(f"{counted(self.survey.whole.n_rows)} rows, then {counted(n_rows)}")
 
     @property
     def _names(self) -> list[Any] | None:
@@ -594,7 +595,7 @@ def _check_room(folder: Path, n_bytes: int) -> None:
     if free < 1.02 * n_bytes:
         raise argument_error(
             "scratch",
-            f"be a folder with {n_bytes / 2**20:,.1f} MiB free, for the rows in compact form",
-            f"{folder.parent} with {free / 2**20:,.1f} MiB",
+            f"be a folder with {fixed(n_bytes / 2**20, 1)} MiB free, for the rows in compact form",
+            f"{folder.parent} with {fixed(free / 2**20, 1)} MiB",
             "Pass scratch='/another/disk' to fit.",
         )

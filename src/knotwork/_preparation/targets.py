@@ -10,7 +10,6 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils import column_or_1d
 
 from knotwork._checks import argument_error, check_choice, listed, shown, type_error, warn_user
 from knotwork._preparation.formats import NumberFormat, infer_format
@@ -27,7 +26,7 @@ LABEL_TYPES: dict[str, type] = {
 """The types that an array of classes may have, and that of each class in Python."""
 
 
-DIGITS, PLAIN_NUMBER = re.compile(r"\d"), re.compile(r"\s*[+-]?[\d.]+([eE][+-]?\d+)?\s*")
+PLAIN_NUMBER = re.compile(r"\s*[+-]?[\d.]+([eE][+-]?\d+)?\s*")
 
 
 @dataclass(frozen=True)
@@ -120,8 +119,9 @@ class Labels:
 def check_target(y: Any) -> npt.NDArray[np.float64]:
     """Return the target of a regression as finite floats of shape (n,), several targets as (n, n_targets).
 
-    Missing and infinite values are refused with their count, as are dates, complex numbers, and text unless all of it is
-    amounts, such as those of money. A column of shape (n, 1) is taken as one target, with scikit-learn's warning. y is not changed, and may be what is returned.
+    Missing and infinite values are refused with their count, as are dates, complex numbers, and text unless all of it
+    is amounts, such as those of money. A column of shape (n, 1) is taken as one target, with scikit-learn's warning. y
+    is not changed, and may be what is returned.
     """
     shape = np.asarray(y).shape
     if len(shape) == 2 and shape[1] > 1 and shape[0] > 0:
@@ -148,7 +148,7 @@ def _written_numbers(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     Plain digits are refused, as elsewhere in Python: it is not known whether such text counts something.
     """
     positions, labels = factorize(values.astype(object))
-    if not all(isinstance(label, str) for label in labels) or not any(DIGITS.search(label) for label in labels):
+    if not all(isinstance(label, str) for label in labels) or not any(re.search(r"\d", label) for label in labels):
         return values
     if all(PLAIN_NUMBER.fullmatch(label) for label in labels):
         return values
@@ -189,6 +189,8 @@ def _one_dimension(y: Any, advice: str) -> npt.NDArray[Any]:
         values = np.asarray(y) if all(isinstance(each, str) for each in values.ravel()) else values
     if values.ndim == 2 and values.shape[1] != 1:
         raise ColumnError(f"y should be a 1d array, got an array of shape {values.shape} instead. {advice}")
+    from sklearn.utils import column_or_1d  # noqa: PLC0415 - it takes a second to load
+
     values = np.asarray(column_or_1d(values, warn=True))
     if len(values) == 0:
         raise ColumnError("Found array with 0 sample(s) in y while a minimum of 1 is required.")

@@ -1,5 +1,6 @@
 """Boosted trees as members of a model: grown by LightGBM or here, kept as plain arrays."""
 
+from knotwork._graph import Forest
 from knotwork._trees._boosting import (
     RANDOM,
     SMALL,
@@ -11,7 +12,6 @@ from knotwork._trees._boosting import (
     TreeMember,
     boost,
 )
-from knotwork._trees._forest import Forest
 from knotwork._trees._lightgbm import predicts_itself
 
 __all__ = ["BoostedTrees", "Forest"]

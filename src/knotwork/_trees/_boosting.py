@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from knotwork._trees._forest import Floats, Forest, Grown, TreeColumns
+from knotwork._graph import Floats, Forest
+from knotwork._trees._grown import Grown, TreeColumns
 from knotwork._trees._lightgbm import (
     LARGEST_TARGET,
     SHARED_METRICS,
@@ -135,9 +136,12 @@ class TreeMember(Member):
         As in `Member`.
     kind : BoostedTrees
         The trees.
+    before : tuple of Forest, Tensor and Tensor, optional
+        Trees of an earlier fit, not symmetric ones, which new ones follow, with the units of their target.
     """
 
     kind: BoostedTrees = USUAL
+    before: tuple[Forest, torch.Tensor, torch.Tensor] | None = None
 
 
 @final
@@ -245,13 +249,14 @@ def _boost_member(
 ) -> _Boosted:
     """Train the trees of a member: one model of LightGBM for each target and each of its objectives."""
     began = perf_counter()
-    units = _units(table, member)
+    units = _units(table, member) if member.before is None else member.before[1:]
     parameters = lightgbm_objectives(table.goal, table.n_classes)
     goals = _targets(table, units)
     kind = member.kind
     settings = kind.settings(seed=member.seed, n_threads=n_threads)
     rows = {"train": member.train, "valid": member.valid}
-    parts: list[Forest] = []
+    parts: list[Forest] = [] if member.before is None else [member.before[0]]
+    known = None if member.before is None else member.before[0].scores(table.numbers, table.codes)
     grown: list[Grown] = []
     cut = False
 
@@ -266,14 +271,15 @@ def _boost_member(
         metric = SHARED_METRICS.get(str(each["objective"]))
         names = each if metric is None else {**each, "metric": metric}
         in_time = partial(is_over, began + seconds * (place + 1) / n_models)
+        first = place if table.task == "regression" else table.d_out - int(each.get("num_class", 1))
         if kind.symmetric:
             result = grow_symmetric(kind, each, columns, goal, table.weights, **rows, seed=member.seed, is_over=in_time)
         else:
             result = grow(
                 {**settings, **names}, columns, goal, table.weights, **rows,
                 rounds=kind.rounds, patience=kind.patience, is_over=in_time,
+                known=None if known is None else known[:, first : first + int(each.get("num_class", 1))],
             )  # fmt: skip
-        first = place if table.task == "regression" else table.d_out - len(result.forest.start)
         parts.append(result.forest.with_outputs(first, table.d_out))
         grown.append(result)
     is_metric = all(each["objective"] in SHARED_METRICS for each in parameters)

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from knotwork._checks import load_lightgbm
-from knotwork._trees._forest import Floats, Forest, Grown, Ints, TreeColumns
+from knotwork._graph import Floats, Forest, Ints
+from knotwork._trees._grown import Grown, TreeColumns
 from knotwork.training import Huber, LogLoss, Objective, Quantile, Tweedie
 
 LARGEST_TARGET = 1e30
@@ -66,6 +67,7 @@ def grow(
     rounds: int,
     patience: int,
     is_over: Callable[[int], bool],
+    known: Floats | None = None,
 ) -> Grown:
     """Train one model, stopped early by validation rows if there are any.
 
@@ -87,6 +89,8 @@ def grow(
         Rounds without a better score after which training stops.
     is_over : callable
         Called with the number of rounds so far; training stops if it returns True.
+    known : ndarray of shape (n, n_outputs), optional
+        Outputs of earlier trees, which new ones are added to.
     """
     lightgbm = load_lightgbm("members='all'", hint="Or choose members='networks'.")
 
@@ -94,18 +98,18 @@ def grow(
         if is_over(environment.iteration + 1):
             raise lightgbm.callback.EarlyStopException(environment.iteration, environment.evaluation_result_list)
 
-    def part(rows: npt.NDArray[np.int64]) -> tuple[Any, ...]:
-        return columns.values[rows], target[rows], None if weights is None else weights[rows]
+    def part(rows: npt.NDArray[np.int64]) -> dict[str, Any]:
+        init = None if known is None else known[rows] if known.shape[1] > 1 else known[rows, 0]
+        weight = None if weights is None else weights[rows]
+        return {"data": columns.values[rows], "label": target[rows], "weight": weight, "init_score": init}
 
-    values, goal, weight = part(train)
     about = {"params": dict(settings), "free_raw_data": False}
-    data = lightgbm.Dataset(values, goal, weight=weight, categorical_feature=columns.categorical, **about)
+    data = lightgbm.Dataset(**part(train), categorical_feature=columns.categorical, **about)
     sets, names = [data], ["training"]
     record: dict[str, dict[str, list[float]]] = {}
     callbacks = [lightgbm.record_evaluation(record)]
     if len(valid):
-        values, goal, weight = part(valid)
-        sets, names = [*sets, data.create_valid(values, goal, weight=weight)], [*names, "valid"]
+        sets, names = [*sets, data.create_valid(**part(valid))], [*names, "valid"]
         callbacks.append(lightgbm.early_stopping(patience, verbose=False))
     model = lightgbm.train(dict(settings), data, rounds, sets, valid_names=names, callbacks=[*callbacks, stop])
     loss, score = (np.array(next(iter(record.get(name, {"": []}).values()), [])) for name in ("training", "valid"))

@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, log_softmax, softmax
 
+from knotwork._graph import Floats, Forest
 from knotwork._loops import compiled
-from knotwork._trees._forest import Floats, Forest, Grown, TreeColumns
+from knotwork._trees._grown import Grown, TreeColumns
 
 Rows = npt.NDArray[np.int64]
 Bins = npt.NDArray[np.uint8]

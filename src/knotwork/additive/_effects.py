@@ -46,6 +46,16 @@ class Contributions:
     values: FloatArray
     baseline: Any
 
+    def to_frame(self) -> Any:
+        """Return a data frame with a column for each name; of several outputs with a row for each row and output."""
+        import pandas as pd  # noqa: PLC0415 - an installation without extras has none
+
+        if self.values.ndim == 2:
+            return pd.DataFrame(self.values, columns=self.names)
+        n_rows, n_columns, n_outputs = self.values.shape
+        index = pd.MultiIndex.from_product([range(n_rows), range(n_outputs)], names=["row", "output"])
+        return pd.DataFrame(self.values.swapaxes(1, 2).reshape(-1, n_columns), index=index, columns=self.names)
+
 
 @dataclass(frozen=True, eq=False)
 class AdditiveEffect:

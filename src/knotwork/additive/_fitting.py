@@ -186,9 +186,8 @@ class Design:
             term.combine(tied.encode(term)) if isinstance(term, Curve) and tied is not None else term.space.transform
             for term, tied in zip(terms, self._tied, strict=True)
         ]
-        ends = np.cumsum([1, *(term.width for term in terms)])
-        self.slices = [slice(a, b) for a, b in pairwise(ends.tolist())]
-        self.size = int(ends[-1])
+        ends = np.cumsum([1, *(term.width for term in terms)]).tolist()
+        self.slices, self.size = [slice(a, b) for a, b in pairwise(ends)], int(ends[-1])
         self._kept: list[tuple[slice, list[Local]]] | None = None
         self._known: list[dict[Term, Local]] = []
         self._products: tuple[FloatArray | None, Products] = (None, {})
@@ -241,8 +240,7 @@ class Design:
             return self._dense_matrix(weights)
         products = self._all_products(weights)
         parts = list(zip(self.terms, self._transforms, self.slices, strict=True))
-        out = np.empty((self.size, self.size))
-        out[0, 0] = weights.sum()
+        out = np.full((self.size, self.size), weights.sum())
         for number, (term, transform, place) in enumerate(parts):
             for other, second, before in parts[: number + 1]:
                 part = transform.T @ products[term, other] @ second
@@ -274,18 +272,17 @@ class Design:
         total = np.zeros((self.size, self.size))
         n_rows = max(DENSE_ENTRIES // self.size, 1)
         for rows, locals_ in self._chunks():
-            for start in range(rows.start, rows.stop, n_rows):
-                stop = min(start + n_rows, rows.stop)
-                part = slice(start - rows.start, stop - rows.start)
-                dense = self._dense_rows([Local(*(each[part] for each in local)) for local in locals_], stop - start)
-                total += (dense * weights[start:stop, None]).T @ dense
+            for start in range(0, rows.stop - rows.start, n_rows):
+                part = slice(start, start + n_rows)
+                dense = self._dense_rows([Local(starts[part], values[part]) for starts, values in locals_])
+                total += (dense * weights[rows][part, None]).T @ dense
         return total
 
-    def _dense_rows(self, locals_: Sequence[Local], n_rows: int) -> FloatArray:
+    def _dense_rows(self, locals_: Sequence[Local]) -> FloatArray:
         """Return X of some rows, whose functions are given."""
-        dense = np.ones((n_rows, self.size))
+        dense = np.ones((len(locals_[0].starts), self.size))
         for local, transform, place in zip(locals_, self._transforms, self.slices, strict=True):
-            functions = np.zeros((n_rows, len(transform)))
+            functions = np.zeros((len(dense), len(transform)))
             _spread(0, *local, functions)
             dense[:, place] = functions @ transform
         return dense

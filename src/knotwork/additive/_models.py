@@ -1,22 +1,27 @@
 """Additive models: the sum of a curve for each column, and of surfaces for chosen pairs."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from numbers import Real
 from pathlib import Path
+from time import perf_counter
 from typing import Any, Self, final
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, softmax
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from knotwork._checks import argument_error, check_choice, check_int, listed, suggestion, type_error
+from knotwork._checks import argument_error, check_choice, check_int, listed, suggestion, type_error, warn_user
 from knotwork._equals import by_size, whole
+from knotwork._graph import Graph
+from knotwork._light import Predictor, check_suffix, export
+from knotwork._model_page import PageSubject, ReportedEstimator
 from knotwork._preparation.columns import CodedTable, Columns, ReadTable
 from knotwork._preparation.targets import Labels, check_target, target_name
 from knotwork._tables import check_weights
+from knotwork.additive._edits import EditScores, with_edits
 from knotwork.additive._effects import AdditiveEffect, Contributions, effects_of, plot
 from knotwork.additive._fitting import ROWS_PER_PART, Design, Solution, fit_classes, fit_numbers
 from knotwork.additive._terms import (
@@ -44,7 +49,7 @@ MOST_USED, SPARE = 0.55, 4.0
 """A term that uses more than this share of its coefficients in the first fit gets more: this many for each used one."""
 
 MOST_COEFFICIENTS = 3000
-"""Maximum number of coefficients of all terms: tables with very many columns have simpler curves, at last straight lines."""
+"""Maximum number of coefficients of all terms: tables with many columns have simpler curves, at last straight lines."""
 
 ROWS_PER_COEFFICIENT = 3
 """Rows for each coefficient at least, if that leaves curves four functions."""
@@ -55,6 +60,9 @@ LINES_FROM = 10
 MOST_SCREENED = 40
 """Columns among which pairs are searched: those with the largest effects."""
 
+MANY_CLASSES = 50
+"""Classes from which on a fit takes so long that it is said before."""
+
 LEVELS = np.linspace(0.0, 1.0, 2001)
 """Levels of the quantiles of residuals that are kept for intervals."""
 
@@ -63,7 +71,7 @@ BENDING = {"convex": 1, "concave": -1}
 STRAIGHT = "linear"
 
 
-class AdditiveModel(BaseEstimator, ABC):
+class AdditiveModel(ReportedEstimator):
     """The common part of the two estimators."""
 
     columns_: Columns
@@ -71,6 +79,7 @@ class AdditiveModel(BaseEstimator, ABC):
     terms_: list[Term]
     solutions_: list[Solution]
     term_importances_: FloatArray
+    edit_scores_: EditScores | None = None
 
     def __init__(
         self,
@@ -116,10 +125,13 @@ class AdditiveModel(BaseEstimator, ABC):
         self
             The fitted model.
         """
+        from knotwork.additive._page import remembered  # noqa: PLC0415 - it imports this module
+
         check_int(self.size, "size", minimum=4)
         if y is None:
             hint = "This estimator requires y to be passed, but the target y is None."
             raise argument_error("y", "be given", None, hint)
+        began = perf_counter()
         columns, table = X if isinstance(X, ReadTable) else Columns.learn(X, self.categorical)
         columns.warn()
         table, target, weights = _used_rows(table, y, sample_weight)
@@ -130,6 +142,7 @@ class AdditiveModel(BaseEstimator, ABC):
         self.terms_, self.solutions_ = fit.run()
         self.term_importances_ = fit.importances()
         self._finish(fit)
+        self._record = remembered(self, table, fit.responses, sums=fit.sums, weights=weights, began=began)
         return self
 
     def _finish(self, fit: "_Fit") -> None:
@@ -243,6 +256,43 @@ class AdditiveModel(BaseEstimator, ABC):
             columns = [self.terms_[place].name for place in order[:9]]
         return plot(self, self.effects(columns, interval=interval))
 
+    def with_edits(self, edits: Any, X: Any = None, y: Any = None) -> Self:
+        """Return a copy of the fitted model whose curves are those that a person has drawn.
+
+        The page of `knotwork.explore_model` writes such edits. The model predicts the edited curves exactly; all
+        others, the intercept, importances and widths of intervals remain. It is saved and exported as any other.
+
+        Parameters
+        ----------
+        edits : mapping, str or path
+            The edits, or a JSON file with them: see Notes.
+        X, y : table of shape (n, d) and array-like of shape (n,), optional
+            Further rows and their target, for ``edit_scores_`` of the returned model: scores before and after the edits.
+
+        Returns
+        -------
+        AdditiveRegressor or AdditiveClassifier
+            The edited model; this one remains as it is.
+
+        Notes
+        -----
+        The JSON has ``"format": "knotwork edits 1"`` and ``"curves"``, a list of objects with these keys only:
+        ``"column"``, its name or position; ``"points"``, pairs ``[value, effect]`` that straight lines join, or
+        ``"coefficients"`` of the column's B-splines, to whose knots ``"knots"`` may add some; ``"missing"``, the effect
+        of missing values; ``"class"``, if there are more than two. Effects are in the target's units, or log odds.
+
+        Examples
+        --------
+        >>> X = np.random.default_rng(0).uniform(size=(500, 1))
+        >>> model = AdditiveRegressor().fit(X, X[:, 0] ** 2)
+        >>> curve = {"column": 0, "points": [[0.0, -0.3], [0.5, 0.0], [1.0, 0.0]]}
+        >>> edited = model.with_edits({"format": "knotwork edits 1", "curves": [curve]})
+        >>> (edited.predict([[0.25], [0.7]]) - edited.intercept_).round(6)
+        array([-0.15,  0.  ])
+        """
+        check_is_fitted(self)
+        return with_edits(self, edits, X, y)
+
     def save(self, path: str | Path) -> None:
         """Write the fitted model to one file that `knotwork.load` reads, without pickle.
 
@@ -255,6 +305,51 @@ class AdditiveModel(BaseEstimator, ABC):
 
         check_is_fitted(self)
         save(self, path)
+
+    def _page_subject(self) -> PageSubject:
+        from knotwork.additive._page import page_subject  # noqa: PLC0415 - it imports this module
+
+        return page_subject(self)
+
+    def export(self, path: str | Path) -> None:
+        """Write the model as code or in another format; the suffix of the file says which.
+
+        Predictions are those of `predict` to a relative 1e-5, missing values and unseen categories included. Formats
+        are those of `knotwork.TabularRegressor.export`; ``.sql`` as well.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file; an existing one is replaced.
+        """
+        check_is_fitted(self)
+        export(self._predictor, path, check_suffix(path))
+
+    def _predictor(self) -> Predictor:
+        """Return the fitted model as a graph."""
+        from knotwork.additive._graph import predictor_of_terms  # noqa: PLC0415 - only exports need it
+
+        check_is_fitted(self)
+        labels = self.labels_ if isinstance(self, AdditiveClassifier) else None
+        names = [""] if labels is None else [str(label) for label in labels.values]
+        return predictor_of_terms(
+            self.terms_,
+            self.solutions_,
+            Predictor(Graph(), self.columns_, labels, tuple(names), target_name=self.target_name_),
+        )
+
+    def summary(self) -> str:
+        """Return a text of the terms, the most important first: how much they add, and how curved they are."""
+        check_is_fitted(self)
+        degrees = np.max([solution.degrees for solution in self.solutions_], axis=0)
+        width = max((len(term.label) for term in self.terms_), default=4)
+        lines = [f"{'term':{width}}  mean effect  degrees"]
+        for place in by_size(self.term_importances_).tolist():
+            term, importance = self.terms_[place], self.term_importances_[place]
+            lines.append(f"{term.label:{width}}  {importance:11.4g}  {degrees[place]:7.1f}")
+        return "\n".join(
+            [*lines, f"{'intercept':{width}}  {np.array2string(np.asarray(self.intercept_), precision=4)}"]
+        )
 
     def _output_names(self) -> list[str]:
         """Return the names of the fits: the target, or classes."""
@@ -546,10 +641,12 @@ class AdditiveRegressor(RegressorMixin, AdditiveModel):
             Lower and upper ends.
         """
         share = _check_share(coverage, "coverage")
-        check_is_fitted(self)
+        return self._intervals(self._read(X), share)
+
+    def _intervals(self, table: CodedTable, share: float) -> FloatArray:
+        """Return intervals for a table as it was read."""
         solution = self.solutions_[0]
         ends = np.interp([0.5 - 0.5 * share, 0.5 + 0.5 * share], LEVELS, self.residuals_)
-        table = self._read(X)
         means = Design(self.terms_, table).sums(solution.beta)
         parts = [np.einsum("ij,jk,ik->i", rows, solution.covariance, rows) for rows in self._rows(table)]
         variances = np.concatenate(parts) / max(solution.scale, 1e-300)
@@ -654,6 +751,9 @@ class AdditiveClassifier(ClassifierMixin, AdditiveModel):
     def _read_target(self, y: Any) -> FloatArray:
         self.labels_, codes = Labels.from_values(y)
         n_classes = self.labels_.n_classes
+        if n_classes > MANY_CLASSES:
+            hint = "If they are numbers, AdditiveRegressor takes seconds."
+            warn_user(f"y has {n_classes} classes, each of which gets curves of its own: that may take long. {hint}")
         fitted = range(n_classes) if n_classes > 2 else [n_classes - 1]
         return np.stack([(codes == code).astype(np.float64) for code in fitted])
 

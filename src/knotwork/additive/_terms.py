@@ -158,7 +158,7 @@ class Curve(Term):
     ) -> "Curve":
         """Place the knots, at most `size` functions; `missing` is the weight of the rows without a value."""
         shape = Shape() if shape is None else shape
-        basis = BSpline(np.empty(0), degree=1, domain=column.domain) if shape.is_straight else _basis(column, size)
+        basis = _basis(column, 2 if shape.is_straight else size)
         means = _means(basis, column)
         is_bounded = shape.rising or shape.bending
         space = _shaped_space(basis, means, shape) if is_bounded else _curve_space(basis, means)
@@ -369,7 +369,7 @@ def _means(basis: BSpline, column: Column) -> FloatArray:
     return np.bincount(places.ravel(), weighted.ravel(), basis.size).astype(np.float64, copy=False)
 
 
-def _centres(basis: BSpline) -> FloatArray:
+def centres_of(basis: BSpline) -> FloatArray:
     """Return the place of each spline in its domain, between 0 and 1: the mean of its inner knots."""
     unit = binary_unit(*basis.domain)
     low, high = (end * unit for end in basis.domain)
@@ -382,7 +382,7 @@ def _centres(basis: BSpline) -> FloatArray:
 
 def _slopes(basis: BSpline) -> FloatArray:
     """Return the matrix that takes coefficients to their slopes, in units of the typical distance."""
-    gaps = np.maximum(np.diff(_centres(basis)), 1e-300)
+    gaps = np.maximum(np.diff(centres_of(basis)), 1e-300)
     typical = np.exp(np.log(gaps).mean())
     gaps = np.clip(gaps / typical, 1.0 / WIDEST_GAP, WIDEST_GAP)
     slopes: FloatArray = np.diff(np.eye(basis.size), axis=0) / gaps[:, None]
@@ -427,7 +427,7 @@ def _shaped_space(basis: BSpline, means: FloatArray, shape: Shape) -> Space:
         penalties = (np.ones(len(strengths)), np.maximum(strengths, 0.0))
         bounded = np.ones(len(strengths), dtype=bool)
         return Space(transform - means @ transform, penalties, rotation, bounded)
-    centres = _centres(basis)
+    centres = centres_of(basis)
     mirrored = shape.bending * shape.rising < 0
     across = 1.0 - centres[::-1] if mirrored else centres
     ramps = np.maximum(across[:, None] - across[1:-1], 0.0)

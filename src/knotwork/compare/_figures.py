@@ -169,19 +169,21 @@ def _ranking_limits(lines: Sequence[RankedRow], unit: float) -> tuple[float, flo
 def choices_picture(choices: Sequence[FeatureChoice]) -> Picture:
     """Return the errors of all candidates for each column, with the one that is chosen, wide and for a phone.
 
-    All choices have losses; the columns whose curves explain most are shown.
+    All choices have losses; the columns whose curves explain most are shown. Columns that need no encoding are last and
+    have no cells.
     """
-    shown = sorted(choices, key=lambda choice: min(choice.losses.values()))[: ROOM.columns]
+    shown = sorted(choices, key=lambda choice: (choice.needs_none, min(choice.losses.values())))[: ROOM.columns]
+    chosen = {choice.column: "no encoding" if choice.needs_none else choice.encoding for choice in shown}
     titles = {
-        f"choice-{place}": f"{_name(str(choice.column))}: {choice.encoding}. {choice.reason}"
+        f"choice-{place}": f"{_name(str(choice.column))}: {chosen[choice.column]}. {choice.reason}"
         for place, choice in enumerate(shown)
     }
     left_out = f" The other {len(choices) - len(shown)} columns explain less." if len(shown) < len(choices) else ""
-    words = "; ".join(f"{_name(str(choice.column))} {choice.encoding}" for choice in shown)
+    words = "; ".join(f"{_name(str(name))} {encoding}" for name, encoding in chosen.items())
     caption = (
         "Error of one column's curve in each encoding, on rows that it was not fitted to: the stronger the colour, the "
-        f"better. Cells without colour are {percent(ROOM.faint / 100)} or more above the best. A dot marks the choice."
-        f"{left_out}"
+        f"better. Cells without colour are {percent(ROOM.faint / 100)} or more above the best. A dot marks the choice: the "
+        f"first encoding from the left whose error is at most one standard error above the best.{left_out}"
     )
     label = f"Chosen encodings: {words}."
     return Picture("choices", _draw_choices(shown, WIDE), caption, label, titles, _draw_choices(shown, PHONE))
@@ -192,6 +194,9 @@ def _draw_choices(choices: Sequence[FeatureChoice], width: float) -> Figure:
     figure, axes = _figure_of_rows([choice.column for choice in choices], width, 1.0, 14 if width == PHONE else 34)
     axes.spines[["left", "bottom"]].set_visible(False)
     for row, choice in enumerate(choices):
+        if choice.needs_none:
+            axes.text(-0.4, row, choice.reason, fontsize=7.5, color=LIGHT.muted, va="center", gid=f"choice-{row}")
+            continue
         losses = np.array(list(choice.losses.values()))
         above = 100 * (losses / max(float(losses.min()), 1e-300) - 1.0)
         for column, excess in enumerate(above.tolist()):

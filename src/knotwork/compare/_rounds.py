@@ -14,6 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 from knotwork._preparation.columns import Role
 from knotwork._preparation.members import PreparedTable
+from knotwork._writing import between
 from knotwork.compare._baselines import score_baselines
 from knotwork.compare._budget import SCHEDULED, ComparisonSchedule
 from knotwork.compare._inputs import CompareOptions, Source
@@ -259,9 +260,7 @@ class Rounds:
         if not self.networks:
             return f"The ranking rests on {rows}, {folds}, and no networks."
         epochs = np.concatenate([row.epochs for row in self.networks])
-        fewest, most = int(epochs.min()), int(epochs.max())
-        course = f"{fewest} to {most}" if fewest < most else str(most)
-        return f"The ranking rests on {rows}, {folds}, and networks trained for {course} epochs."
+        return f"The ranking rests on {rows}, {folds}, and networks trained for {between(epochs.tolist())} epochs."
 
     @property
     def banners(self) -> list[str]:

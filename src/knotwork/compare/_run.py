@@ -5,7 +5,7 @@ import os
 import shlex
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
@@ -47,13 +47,14 @@ from knotwork.errors import ColumnError, ColumnWarning, PersistenceError
 from knotwork.estimators import (
     FittedModel,
     Monitor,
+    Preparation,
     choose_features,
     combine,
     effort_seconds,
     fitted,
     train,
 )
-from knotwork.training import D_CATEGORY, TrainingConfig, resolve_device
+from knotwork.training import D_CATEGORY, Trained, TrainingConfig, resolve_device
 
 MODEL = "model.knotwork"
 """Name of the saved model, the longest of the files of a comparison."""
@@ -229,8 +230,7 @@ def compare_table(
     report : callable, optional
         Called with every sentence on the progress of the comparison.
     progress : callable, optional
-        Returns a progress display of one training, a context manager such as
-        `knotwork.training._results.ProgressBar`.
+        Returns a progress display of one training, a context manager such as `ProgressBar.part`.
     started : float, optional
         Start of the time budget, on the clock of ``time.perf_counter``; by default now.
 
@@ -415,7 +415,7 @@ class ComparisonRun:
         preparation = prepared_rows(estimator, rows, n_folds=rounds.n_folds)
         config = replace(preparation.config, time_limit=seconds)
         preparation = replace(preparation, config=config)
-        fit = combine(preparation, train(preparation, began, Monitor(verbose=self.progress is not None)))
+        fit = combine(preparation, self._trained(preparation, began))
         taken, predicted = time.perf_counter() - began, predict_out_of_fold(fit, preparation)
         early = ", stopped early by the time limit or by Ctrl-C" if fit.trained.interrupted else ""
         self._note(
@@ -507,8 +507,13 @@ class ComparisonRun:
             settings |= {"time_limit": None, "training": TrainingConfig(time_limit=seconds)}
         estimator = row_estimator(row.kind, source, n_folds=rounds.n_folds, **settings)
         preparation = prepared_rows(estimator, source, n_folds=rounds.n_folds)
-        trained = train(preparation, time.perf_counter(), Monitor(verbose=self.progress is not None))
+        trained = self._trained(preparation, time.perf_counter())
         return None if trained.interrupted else fitted(estimator, combine(preparation, trained))
+
+    def _trained(self, preparation: Preparation, began: float) -> Trained:
+        """Train what was prepared, with a bar on a terminal."""
+        with nullcontext(None) if self.progress is None else self.progress() as bar:
+            return train(preparation, began, Monitor(bar=bar))
 
     def _seconds_of_model(self) -> float | None:
         """Return the time limit of the final model; it leaves time for the report and saving, and for exceeding it."""

@@ -24,7 +24,7 @@ from knotwork.training import (
     METRICS,
     History,
     Member,
-    Reporter,
+    ProgressBar,
     Trained,
     TrainingConfig,
     TrainingTable,
@@ -37,7 +37,7 @@ Floats = npt.NDArray[np.float64]
 MakeModel = Callable[[Encoding, PreparedTable, Sequence[Member], Trained], Any]
 """Returns the estimator that consists of the networks of all folds."""
 
-Progress = Callable[[], AbstractContextManager[Reporter]]
+Progress = Callable[[], AbstractContextManager[ProgressBar]]
 """Returns the progress display of one training."""
 
 VALIDATION_SHARE = ValidationConfig().share

@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 
 from knotwork._checks import argument_error, check_installed, listed, type_error
+from knotwork._writing import counted, fixed
 from knotwork.errors import ArgumentError, ColumnError
 
 SEPARATORS = {"\t": "tabs", "|": "'|'", ";": "';'", ",": "commas"}
@@ -285,7 +286,7 @@ def _legacy_encoding(path: Path, data: bytes) -> str:
 def _undecodable(path: Path, encoding: str, error: UnicodeError) -> ArgumentError:
     where = ""
     if isinstance(error, UnicodeDecodeError) and len(error.object) > max(error.start, 1000):
-        where = f" (byte {error.start + 1:,} is invalid)"
+        where = f" (byte {counted(error.start + 1)} is invalid)"
     hint = "Give the encoding that the file has (--encoding), for example cp1252, or export it as UTF-8."
     return argument_error("path", f"be text in the encoding {encoding}{where}", str(path), hint)
 
@@ -296,7 +297,7 @@ def check_expansion(n_bytes: int, path: Path, *, smallest: int = EXPANSION.text)
     if not 0 <= n_bytes <= limit:
         raise argument_error(
             "path",
-            f"need at most {limit / 2**30:,.2f} GiB of memory",
+            f"need at most {fixed(limit / 2**30, 2)} GiB of memory",
             str(path),
             "The file is damaged, or compressed far more than tables usually are. If it is correct, write it without "
             "compression.",
@@ -527,7 +528,7 @@ def _check_lines(
         )
     if not n_short or stray:
         return []
-    rows = "1 row has" if n_short == 1 else f"{n_short:,} rows have"
+    rows = "1 row has" if n_short == 1 else f"{counted(n_short)} rows have"
     return [f"{rows} fewer fields than the header, first in line {first_short}: the rest is taken as missing."]
 
 

@@ -104,9 +104,14 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
         """Explain an argument that other libraries have."""
         del args
         if "n_knots" in options:
-            hint = f"Write size: a basis has n_knots + degree + 1 columns, bins are n_knots + 1. size={options['n_knots']}"
-            raise ArgumentTypeError(f"{cls.__name__}() got an unexpected keyword argument 'n_knots'. {hint}, for example.")
-        return super().__new__(cls)
+            hint = (
+                f"Write size: a basis has n_knots + degree + 1 columns, bins are n_knots + 1. size={options['n_knots']}"
+            )
+            raise ArgumentTypeError(
+                f"{cls.__name__}() got an unexpected keyword argument 'n_knots'. {hint}, for example."
+            )
+        made: Self = super().__new__(cls)
+        return made
 
     @property
     def _supervised(self) -> bool:

@@ -1,7 +1,7 @@
 """The choice of an encoding for every column, by cross-validated additive ridge regressions on the encoded columns."""
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy.typing as npt
 from knotwork._checks import argument_error, type_error
 from knotwork._equals import at_most, by_size, first_largest
 from knotwork._tables import as_frame, check_weights, frame_names, read_numbers
+from knotwork._writing import percent
 from knotwork.basis import FittedColumn, FloatArray, compiled_table, encode_dense
 from knotwork.encoders._methods import Encoding
 from knotwork.knots import Column, Target
@@ -83,12 +84,15 @@ class FeatureChoice:
         all; empty if the table has too few rows to compare.
     reason : str
         The reason, with numbers.
+    needs_none : bool, default=False
+        Whether the column has at most two values, between which all encodings are straight lines.
     """
 
     column: Hashable
     encoding: str
     losses: Mapping[str, float]
     reason: str
+    needs_none: bool = False
 
 
 def choose_per_feature(
@@ -206,10 +210,11 @@ def choose_columns(
     columns, largest = numbers[scoring].T, int(np.argmax(sizes))
     designs = [next(_designs(column, fitted[largest:])) for column, fitted in zip(columns, candidates_of, strict=True)]
     additive = _Additive(_responses(target[scoring], task, weights), weights, designs, seed)
-    return [
+    choices = [
         _choice(name, candidates, *additive.errors(place, _designs(columns[place], candidates_of[place])), weights)
         for place, name in enumerate(names)
     ]
+    return [_without_need(choice, values) for choice, values in zip(choices, numbers[rows].T, strict=True)]
 
 
 def _designs(values: FloatArray, encodings: Sequence[FittedColumn]) -> Iterator[FloatArray]:
@@ -361,9 +366,23 @@ def _choice(
     losses, without = (each @ (weights / weights.sum()) for each in (errors, nothing))
     least = 1e-300
     table = {str(each): float(loss / max(without, least)) for each, loss in zip(candidates, losses, strict=True)}
-    if place == 0:
-        reason = f"No other candidate is better than {candidates[0]} by more than the standard error."
-    else:
-        gain, error = 1.0 - losses[place] / max(losses[0], least), deviations[0] / max(losses[0], least)
-        reason = f"{100 * gain:.1f} % less error than {candidates[0]} (standard error {100 * error:.1f} %)."
+    gain, error = 1.0 - losses[place] / max(losses[0], least), deviations[0] / max(losses[0], least)
+    reason = (
+        f"{percent(gain)} less error than {candidates[0]} (standard error {percent(error)})."
+        if place
+        else f"No other candidate is better than {candidates[0]} by more than the standard error."
+    )
+    best = first_largest(-losses)
+    gain, error = (float(each / max(losses[place], least)) for each in (losses[place] - losses[best], deviations[best]))
+    if gain >= 0.0005:  # what is not written as less than 0.1 %
+        reason += f" {candidates[best]} has {percent(gain)} less, within its standard error of {percent(error)}."
     return FeatureChoice(name, str(candidates[place]), table, reason)
+
+
+def _without_need(choice: FeatureChoice, values: FloatArray) -> FeatureChoice:
+    """Return the choice of a column, which says so if its values need no encoding."""
+    n_values = len(np.unique(values[~np.isnan(values)]))
+    if n_values > 2:
+        return choice
+    reason = f"It has {('no', 'one', 'two')[n_values]} value{'s' * (n_values != 1)} and needs no encoding."
+    return replace(choice, reason=reason, needs_none=True)

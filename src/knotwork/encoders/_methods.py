@@ -561,8 +561,12 @@ def _build(kind: type[Encoder], settings: Mapping[str, Any], options: Mapping[st
     valid = [name for name in signature(kind).parameters if name not in settings]
     for name in options:
         if name not in valid:
-            hint = " The size, which is n_knots + degree + 1, says how many knots there are." if name == "n_knots" else ""
-            raise ArgumentTypeError(f"{kind.__name__} has no option {name!r} here, only {listed(valid, most=20)}.{hint}")
+            hint = (
+                " The size, which is n_knots + degree + 1, says how many knots there are." if name == "n_knots" else ""
+            )
+            raise ArgumentTypeError(
+                f"{kind.__name__} has no option {name!r} here, only {listed(valid, most=20)}.{hint}"
+            )
     return kind(**settings, **options)
 
 

@@ -29,7 +29,7 @@ SCALINGS = {
     "robust": "median 0 and interquartile range 1, then clipped smoothly",
 }
 
-FEWEST_COUNTED, MOST_COUNTED = 4, 366
+FEWEST_PARTS, MOST_PARTS = 4, 366
 """Distinct values of a column that counts the parts of a period: from quarters to the days of a year."""
 
 WAVE_FAMILIES = {"periodic": "cosines and sines", "cosine": "cosines with phases"}
@@ -202,11 +202,11 @@ class SplineEncoder(Encoder):
 def _warn_of_period(column: Column) -> None:
     """Warn if a column of cyclic splines counts, as hours do from 0 to 23: its two ends would be one point."""
     values = column.distinct
-    if FEWEST_COUNTED <= len(values) <= MOST_COUNTED and (np.diff(values) == 1.0).all() and values[0] in (0.0, 1.0):
+    if FEWEST_PARTS <= len(values) <= MOST_PARTS and (np.diff(values) == 1.0).all() and values[0] in (0.0, 1.0):
         first, last = (f"{value:g}" for value in values[[0, -1]])
         warn_user(
-            f"A column of cyclic splines has the whole numbers from {first} to {last}, and no period: {first} and {last} "
-            f"become one point. Pass period={len(values)}, or period=({first}, {values[-1] + 1:g})."
+            f"A column of cyclic splines has the whole numbers from {first} to {last}, and no period: {first} "
+            f"and {last} become one point. Pass period={len(values)}, or period=({first}, {values[-1] + 1:g})."
         )
 
 

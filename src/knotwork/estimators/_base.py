@@ -6,16 +6,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from knotwork._pictures import pictures_html
+from knotwork._light import Predictor, check_suffix, export
+from knotwork._model_page import PageSubject, ReportedEstimator
 from knotwork._preparation.columns import CodedTable
 from knotwork._tables import is_stream
 from knotwork.estimators._explanations import (
     FeatureEffect,
     TableFunction,
-    column_pictures,
     contributions,
     effects,
     plot_effects,
@@ -23,6 +22,7 @@ from knotwork.estimators._explanations import (
     table_function,
 )
 from knotwork.estimators._model import FittedModel
+from knotwork.estimators._page import page_subject
 from knotwork.estimators._settings import ColumnConfig, FitSettings, hinted, nested_parameters, with_nested
 from knotwork.estimators._steps import Monitor, fit_model
 from knotwork.nn import Backbone, InteractionConfig
@@ -54,11 +54,12 @@ class FromModel(property, Generic[Value]):
         def __get__(self, instance: Any, owner: Any = None) -> Value: ...  # type: ignore[override]
 
 
-class TabularEstimator(BaseEstimator):
+class TabularEstimator(ReportedEstimator):
     """Networks on encoded columns and boosted trees, with scikit-learn's interface; see `TabularRegressor`."""
 
     _task: ClassVar[str]
     _model: FittedModel
+    _drift: list[Any]
 
     @hinted
     def __init__(
@@ -204,6 +205,58 @@ class TabularEstimator(BaseEstimator):
         )
         return self
 
+    def update(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        callbacks: Sequence[Reporter] | None = None,
+        verbose: bool = False,
+    ) -> Self:
+        """Learn from new rows, with the choices of the fit: networks train on from where they are, and trees grow on.
+
+        Where numbers have left the range of the fit, networks are trained anew on knots and scaling of the new rows.
+        Members that are worse on new rows than before are not kept. `drift_` has what differs; if something drifted, a
+        warning says so, with the score before and after. Columns and classes stay those of the fit.
+
+        Parameters
+        ----------
+        X : table of shape (n, d)
+            New rows, at least 30, in memory: training that is to know the former rows as well needs them again.
+        y : array-like of shape (n,)
+            Their target.
+        sample_weight : array-like of shape (n,), optional
+            Their weights.
+        callbacks, verbose
+            As in `fit`.
+
+        Returns
+        -------
+        self
+            The estimator.
+        """
+        from knotwork.estimators._updates import update_model  # noqa: PLC0415 - it imports this module's neighbours
+
+        monitor = Monitor(callbacks, verbose)
+        updated = update_model(settings_of(self), self._fitted, X, y, sample_weight, monitor=monitor)
+        self._model, self._drift = updated.model, updated.drift
+        return self
+
+    @property
+    def drift_(self) -> Any:
+        """A data frame of how each column, and the target, differed in the rows of the last `update`.
+
+        ``distance`` of the distributions (0 to 1), ``shift`` of the mean in standard deviations, the shares of rows
+        ``outside`` of the former range or of a new category and of ``missing`` values beyond those before, and
+        ``drifted``, whether that is more than chance.
+        """
+        if not hasattr(self, "_drift"):
+            raise AttributeError("drift_ is not available: update was not called.")
+        import pandas as pd  # noqa: PLC0415 - only frames need it
+
+        return pd.DataFrame(self._drift).set_index("column")
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_model")
 
@@ -292,18 +345,56 @@ class TabularEstimator(BaseEstimator):
         check_is_fitted(self)
         save(self, path)
 
-    def export_onnx(self, path: str | Path) -> None:
-        """Write the whole predictor as an ONNX model: scaling, encoding, categories and network.
+    def export(self, path: str | Path) -> None:
+        """Write the whole predictor as code or a model for other programs; the suffix of the file says which.
+
+        Predictions are those of `predict` to a relative 1e-5, missing values and unseen categories included.
+
+        ``.onnx``: see `export_onnx`.
+
+        ``.js``: JavaScript for pages and node, with the name ``model``. ``model.predict(rows)`` takes an array of
+        objects, from the names of columns to cells, which are read as in Python: text, dates and percentages too.
+        ``model.predictProba(rows)`` and ``model.interval(rows, coverage)`` return arrays.
 
         Parameters
         ----------
         path : str or Path
             The file; an existing one is replaced.
         """
-        from knotwork.estimators._onnx import export_onnx  # noqa: PLC0415 - needs the onnx extra
-
         check_is_fitted(self)
-        export_onnx(self, path)
+        export(self._predictor, path, check_suffix(path))
+
+    def _predictor(self) -> Predictor:
+        """Return the fitted model as a graph."""
+        from knotwork.estimators._predictor import predictor_of  # noqa: PLC0415 - only exports need it
+
+        return predictor_of(self._fitted)
+
+    def export_onnx(self, path: str | Path) -> None:
+        """Write the whole predictor as an ONNX model for any number of rows: scaling, encoding, categories and network.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file; an existing one is replaced.
+
+        Notes
+        -----
+        Inputs: ``numbers``, float64 of shape (n, n_numerical), the numerical columns in the order of the fit, NaN where
+        missing; numbers that were text in the fit are numbers here, and dates are the numbers that they become, such as
+        ``"sold (year)"``: ``model.columns_.read(X).numbers`` has all of them, and a `ColumnWarning` names such columns.
+        Columns that are ignored are no input. And one input of shape (n, 1) for each categorical column, with its name
+        (``column_2`` if it has none): text for columns of text, otherwise float64, or int64 where categories are whole
+        numbers beyond 2**53. Booleans are 0 and 1. Categories that were not seen in the fit are treated as missing; so
+        are NaN and, unless it is a category, the empty text. The model's metadata lists the columns of ``numbers`` and
+        the other inputs under the key ``knotwork``, and under ``columns`` how the cells of each column are converted.
+
+        Outputs: ``prediction``, float64 of the shape that `predict` returns; for the objective ``"gaussian"`` also
+        ``std``, of the same shape; for classes ``probabilities``, float64 of shape (n, n_classes), and ``label`` of
+        shape (n,): text, whole numbers, float64 or booleans.
+        """
+        check_is_fitted(self)
+        export(self._predictor, path, ".onnx")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -405,15 +496,8 @@ class TabularEstimator(BaseEstimator):
         """
         return plot_history(self._fitted)
 
-    def _repr_html_inner(self) -> str:
-        html: str = super()._repr_html_inner()
-        if not self.__sklearn_is_fitted__():
-            return html
-        return html + pictures_html(column_pictures(self._fitted))
-
-    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
-        bundle: dict[str, str] = super()._repr_mimebundle_(**options)
-        return bundle | {"text/html": self._repr_html_inner()} if "text/html" in bundle else bundle
+    def _page_subject(self) -> PageSubject:
+        return page_subject(self)
 
 
 def settings_of(estimator: TabularEstimator) -> FitSettings:

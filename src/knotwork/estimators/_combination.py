@@ -10,7 +10,7 @@ import torch
 from scipy.optimize import minimize_scalar
 from scipy.special import softmax
 
-from knotwork._checks import argument_error
+from knotwork._light import SMALLEST_PROBABILITY
 from knotwork._preparation.columns import LARGEST_FLOAT, CodedTable, Columns
 from knotwork.encoders import PER_FEATURE, Encoding
 from knotwork.estimators._plans import FitPlan
@@ -29,9 +29,6 @@ from knotwork.training import (
 FloatArray = npt.NDArray[np.float64]
 FARTHEST_SCALED = 1e300
 """Predictions and targets farther from the mean, in units of the spread, are moved here: sums of them stay finite."""
-
-SMALLEST_PROBABILITY = 1e-300
-"""Smallest probability: its logarithm is finite."""
 
 N_GROUPS = 10
 TEMPERATURES = (-3.0, 3.0)
@@ -68,28 +65,6 @@ class WeightRule:
 
 
 WEIGHTS = WeightRule()
-
-
-@dataclass(frozen=True)
-class ResidualRule:
-    """How residuals become quantiles; conventions.
-
-    Parameters
-    ----------
-    most_levels : int
-        Levels at which quantiles are kept, at most.
-    spread_floor : float
-        Added to the spreads of rows, as a share of their mean.
-    rounding : float
-        Levels that differ by less are equal.
-    """
-
-    most_levels: int = 1999
-    spread_floor: float = 0.05
-    rounding: float = 1e-12
-
-
-RESIDUALS = ResidualRule()
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,79 +200,6 @@ class HeldOut(NamedTuple):
     weights: FloatArray | None
 
 
-@dataclass(frozen=True, eq=False)
-class Residuals:
-    """Quantiles of the residuals of rows that members were not trained on, for conformal intervals.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n_targets, m)
-        Residuals divided by the spread of their row, in increasing order, at `m` evenly spaced levels.
-    ends : tuple of float
-        The first and the last level.
-    floor : ndarray of shape (n_targets,)
-        Added to spreads, so that none is nearly 0.
-
-    Notes
-    -----
-    With residuals r of n rows, the k-th smallest has the level k / (n + 1): a new residual is not larger with at least
-    this probability, if the rows are exchangeable (Vovk and others, 2005). Of rows with weights w it is the sum of the
-    weights up to r, divided by the sum of all and their mean. A row with the prediction f and the spread s has the
-    interval from f + s q(a / 2) to f + s q(1 - a / 2), with the quantiles q and the coverage 1 - a.
-    """
-
-    values: FloatArray
-    ends: tuple[float, float]
-    floor: FloatArray
-
-    @classmethod
-    def from_rows(cls, rows: HeldOut, objective: Objective) -> "Residuals":
-        """Return the residuals of predictions."""
-        target = rows.target.reshape(len(rows.target), -1)
-        centre, spread = objective.centre_and_spread(rows.predictions.reshape(*target.shape, -1))
-        floor = RESIDUALS.spread_floor * spread.mean(axis=0)
-        with np.errstate(over="ignore"):
-            residuals = np.clip((target - centre) / (spread + floor), -LARGEST_FLOAT, LARGEST_FLOAT)
-        weights = np.ones(len(target)) if rows.weights is None else rows.weights
-        order = np.argsort(residuals, axis=0)
-        levels = np.cumsum(weights[order], axis=0) / (weights.sum() + weights.mean())
-        ends = float(levels[0].max()), float(levels[-1].min())
-        grid = np.linspace(*ends, min(len(target), RESIDUALS.most_levels))
-        places = [np.searchsorted(column, grid - RESIDUALS.rounding).clip(max=len(target) - 1) for column in levels.T]
-        ordered = np.take_along_axis(residuals, order, axis=0)
-        values = np.stack([column[place] for column, place in zip(ordered.T, places, strict=True)])
-        return cls(values, ends, floor)
-
-    def interval(self, predictions: FloatArray, objective: Objective, *, coverage: float) -> FloatArray:
-        """Return lower and upper ends, of shape (n, n_targets, 2), for predictions of shape (n, d_out)."""
-        centre, spread = objective.centre_and_spread(predictions.reshape(len(predictions), len(self.values), -1))
-        low, high = self._quantiles(coverage)
-        with np.errstate(over="ignore"):
-            ends = [
-                np.clip(centre + (spread + self.floor) * each, -LARGEST_FLOAT, LARGEST_FLOAT) for each in (low, high)
-            ]
-        interval: FloatArray = np.stack(ends, axis=-1)
-        return np.maximum(interval, 0.0) if objective.is_positive else interval
-
-    def _quantiles(self, coverage: float) -> tuple[FloatArray, FloatArray]:
-        """Return the lower and the upper quantile of each target; a level in between counts as the next outer one."""
-        first, last = self.ends
-        n_levels = self.values.shape[1]
-        step = (last - first) / max(n_levels - 1, 1)
-        tail = 0.5 * (1.0 - coverage)
-        place = int(np.floor((tail - first + RESIDUALS.rounding) / step)) if step > 0 else -1
-        above = int(np.ceil((1.0 - tail - first - RESIDUALS.rounding) / step)) if step > 0 else n_levels
-        if place < 0 or above >= n_levels:
-            largest = max(1.0 - 2.0 * max(first, 1.0 - last), 0.0)
-            raise argument_error(
-                "coverage",
-                f"be at most {largest:.3g}, because few rows were held out",
-                coverage,
-                "Fit with more rows, or hold out more by validation.",
-            )
-        return self.values[:, place], self.values[:, above]
-
-
 def temperature(rows: HeldOut, offsets: Sequence[float] = ()) -> float:
     """Return the temperature t with which `tempered` probabilities have the best log loss."""
     logits = _shifted(rows.predictions, offsets)
@@ -423,6 +325,10 @@ class Combination:
         The metric of the combined predictions on the validation rows.
     held : HeldOut or None
         These predictions, if no member was trained on the rows that it predicts.
+    boosted : HeldOut or None
+        The same of boosted trees alone, if they were trained.
+    rows, folds : ndarray of int, shape (n,), or None
+        The rows of these predictions in the table, and the fold of each.
     """
 
     trained: Trained
@@ -432,6 +338,9 @@ class Combination:
     table: list[dict[str, Any]]
     score: float
     held: HeldOut | None = None
+    boosted: HeldOut | None = None
+    rows: npt.NDArray[np.int64] | None = None
+    folds: npt.NDArray[np.int64] | None = None
 
     def has_all_folds(self, n_folds: int) -> bool:
         """Whether the members are complete bags: a network for each of `n_folds` folds."""
@@ -492,7 +401,16 @@ def combine_members(
         _described(plan, trained, scores, weights=belongs @ weights, metric=metric, scale=rows.unit),
         rows.score_of(weights),
         rows.combined(weights) if are_new else None,
+        _of_trees(plan, rows, means, counts) if are_new else None,
+        np.concatenate([member.valid for member in members[:n_folds]]),
+        np.repeat(np.arange(n_folds), [len(member.valid) for member in members[:n_folds]]),
     )
+
+
+def _of_trees(plan: FitPlan, rows: ValidationRows, means: FloatArray, counts: npt.NDArray[Any]) -> HeldOut | None:
+    """Return the predictions of boosted trees alone, None without any."""
+    trees = [place for place, recipe in enumerate(plan.recipes) if recipe.has_trees and counts[place]]
+    return rows.combined(means[trees[0]]) if trees else None
 
 
 def _of_parts(plan: FitPlan, trained: Trained, finished: npt.NDArray[np.bool_], *, metric: Metric) -> Combination:

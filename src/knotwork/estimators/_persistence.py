@@ -6,6 +6,7 @@ itself, so that a file that declares huge networks is refused before it takes me
 
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from numbers import Integral, Number
 from pathlib import Path
@@ -14,10 +15,10 @@ from typing import Any, Self, final, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
-import safetensors  # noqa: F401 - that it is missing is noticed here, not after a fit
 
 from knotwork._checks import argument_error, check_choice, check_int, type_error
 from knotwork._kernels.encoding import StackPart
+from knotwork._light import PREFIX, Residuals, saved_graph
 from knotwork._model_files import (
     FILE_LIMITS,
     SCALARS,
@@ -34,12 +35,13 @@ from knotwork._preparation.learning import SAVED_COLUMNS, TableColumn
 from knotwork._preparation.members import N_FLAGS
 from knotwork._preparation.targets import Labels
 from knotwork._trees import TREE_NAMES, Forest
+from knotwork._writing import counted
 from knotwork.encoders import METHOD_TABLE, Embedding, Encoding, FeatureChoice
-from knotwork.errors import PersistenceError
+from knotwork.errors import ArgumentError, PersistenceError
 from knotwork.estimators._base import TabularEstimator
-from knotwork.estimators._combination import Residuals
 from knotwork.estimators._estimators import TabularClassifier, TabularRegressor
 from knotwork.estimators._model import Calibration, Classification, FittedModel, Regression, Task
+from knotwork.estimators._predictor import predictor_of
 from knotwork.estimators._saved_networks import (
     MOST_LAYERS,
     ModelShape,
@@ -182,6 +184,11 @@ def save(estimator: TabularEstimator, path: str | Path) -> None:
         rows = [history.loss, history.score, history.learning_rate]
         writer.arrays[f"member{place}.history"] = np.array(rows, dtype=np.float64)
     arrays = writer.arrays | network_arrays(pieces)
+    with suppress(ArgumentError):  # parts of a user that only torch computes
+        graph = saved_graph(predictor_of(model), arrays)
+        if graph is not None:
+            content["graph"], more = graph
+            arrays |= more
     for piece in model.trained.networks:
         try:
             check_layers(vars(piece.backbone), n_layers=MOST_LAYERS, n_elements=sys.maxsize)
@@ -189,8 +196,8 @@ def save(estimator: TabularEstimator, path: str | Path) -> None:
             raise PersistenceError(f"The estimator cannot be saved: {error} Fit again with fewer layers.") from error
     if len(arrays) > FILE_LIMITS.n_tensors or len(pieces) > MOST_PIECES:
         raise PersistenceError(
-            f"The estimator cannot be saved: it has {len(arrays):,} tensors in {len(pieces):,} stacks, and a file at "
-            f"most {FILE_LIMITS.n_tensors:,} in {MOST_PIECES:,}. Fit again with fewer members or layers."
+            f"The estimator cannot be saved: it has {counted(len(arrays))} tensors in {counted(len(pieces))} stacks, and a file at "
+            f"most {counted(FILE_LIMITS.n_tensors)} in {counted(MOST_PIECES)}. Fit again with fewer members or layers."
         )
     write_model_file(path, content, arrays)
 
@@ -253,6 +260,7 @@ def _estimator(file: ModelFile) -> tuple[TabularEstimator, FittedModel]:
     if saved.task.name != kind._task:
         raise argument_error("task", f"be {kind._task}", saved.task.name)
     model = _model(saved, file)
+    file.ignore(PREFIX)
     file.check_arrays()
     return estimator, model
 

@@ -6,18 +6,22 @@ Estimators, streams and `knotwork.compare` call the same functions.
 import logging
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from time import perf_counter
+from numbers import Number
+from time import perf_counter, time
+from types import NoneType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from knotwork._checks import argument_error, check_bool, type_error, warn_user
+from knotwork._model_page import FitRecord, PageRows, kept_places
 from knotwork._preparation.columns import CodedTable, Columns, ReadTable
 from knotwork._preparation.members import PreparedTable
+from knotwork._preparation.misleading import misleading_split, unsorted_time
 from knotwork._preparation.targets import target_name
 from knotwork._preparation.validation import Holdout, group_codes
 from knotwork._tables import is_stream
@@ -49,7 +53,6 @@ from knotwork.training import (
     connected,
     is_cluster,
     log_epoch,
-    shown_stage,
     train_spread,
 )
 
@@ -135,10 +138,13 @@ class Monitor:
         Functions that are called after every epoch, and may stop training.
     verbose : bool
         Whether a line of the terminal shows it.
+    bar : ProgressBar or None
+        The line; by default a fit makes its own one.
     """
 
     callbacks: Sequence[Reporter] | None = None
     verbose: bool = False
+    bar: ProgressBar | None = None
 
     def __post_init__(self) -> None:
         check_bool(self.verbose, "verbose")
@@ -160,15 +166,23 @@ class Monitor:
         """The callbacks as one."""
         return Reporters(self.callbacks or ())
 
+    def stage(self, text: str) -> None:
+        """Show what is done now, if a line of the terminal does."""
+        if self.bar is not None:
+            self.bar.stage(text)
+
     @contextmanager
-    def reporter(self, *first: Reporter) -> Iterator[Reporter | None]:
-        """Provide one function of callbacks, the log and the terminal; None without receivers."""
+    def reporter(self, *first: Reporter, begin: float = 0.0, end: float = 1.0) -> Iterator[Reporter | None]:
+        """Provide one function of callbacks, the log and the terminal; None without receivers.
+
+        The training is the work of the fit from the share `begin` to the share `end`.
+        """
         with ExitStack() as stack:
             shown = [each for each in first if each is not self.reporters or self.callbacks]
             if LOGGER.isEnabledFor(logging.DEBUG):
                 shown.append(log_epoch)
-            if self.verbose:
-                shown.append(stack.enter_context(ProgressBar()))
+            if self.bar is not None:
+                shown.append(stack.enter_context(self.bar.part(begin, end)))
             yield Reporters(shown) if shown else None
 
 
@@ -226,26 +240,29 @@ def fit_model(
         if is_cluster(settings.device):
             stack.enter_context(connected())
         began = perf_counter()
-        with shown_stage("reading the table, placing knots") if monitor.verbose else nullcontext():
-            if is_stream(X):
-                from knotwork.estimators._streams import prepare_stream, scratch_folder  # noqa: PLC0415 - only here
+        if monitor.verbose:
+            monitor = replace(monitor, bar=stack.enter_context(ProgressBar()))
+        monitor.stage("reading the table, placing knots")
+        if is_stream(X):
+            from knotwork.estimators._streams import prepare_stream, scratch_folder  # noqa: PLC0415 - only here
 
-                rows["folder"] = stack.enter_context(scratch_folder(scratch))
-                preparation = prepare_stream(settings, X, y, sample_weight, before=before, **rows)
-            elif scratch is None:
-                preparation = prepare(settings, X, y, sample_weight, before=before, **rows)
-            else:
-                hint = "Leave it out: nothing is written."
-                raise argument_error("scratch", "be None if X is a table in memory", scratch, hint)
+            rows["folder"] = stack.enter_context(scratch_folder(scratch))
+            preparation = prepare_stream(settings, X, y, sample_weight, before=before, **rows)
+        elif scratch is None:
+            preparation = prepare(settings, X, y, sample_weight, before=before, **rows)
+        else:
+            hint = "Leave it out: nothing is written."
+            raise argument_error("scratch", "be None if X is a table in memory", scratch, hint)
         trained = train(preparation, began, monitor)
         was_ctrl_c = trained.stopped and not monitor.reporters.stopped
         if was_ctrl_c:
             CTRL_C.check(began)
         model = combine(preparation, trained)
+        caution = ""
         if was_ctrl_c:
             CTRL_C.warn()
         elif not monitor.reporters.stopped:
-            _warn_of_time(preparation, trained)
+            caution = _warn_of_time(preparation, trained)
         if settings.validation.refit:
             may_refit = monitor.reporters.stopped or not trained.interrupted
             model = _refit(preparation, model, began, monitor, may_refit=may_refit)
@@ -254,7 +271,8 @@ def fit_model(
             *(settings.task.name, len(model.weights), preparation.table.n_rows, perf_counter() - began),
             *(preparation.config.metric_for(model.trained.objective).name, model.score),
         )
-        return model
+        assert model.record is not None
+        return replace(model, record=replace(model.record, seconds=perf_counter() - began, caution=caution))
 
 
 def prepare(
@@ -285,6 +303,7 @@ def prepare(
     columns.warn()
     warn_of_few(task, len(table.numbers))
     holdout = replace(holdout, groups=group_codes(groups, len(table.numbers)))
+    _warn_of_division(settings, columns, data, holdout)
     plan = settings.plan(columns, data, n_folds=holdout.n_folds)
     check_smoothness(plan)
     random, state = drawn_from(settings, before)
@@ -294,6 +313,17 @@ def prepare(
     prepared = replace(prepared, missing=settings.columns.missing)
     about = {"seeds": seeds, "state": state, "before": before, "target_name": target_name(y)}
     return with_members(settings, task, columns, prepared, plan, **about)
+
+
+def _warn_of_division(settings: FitSettings, columns: Columns, data: TrainingTable, holdout: Holdout) -> None:
+    """Warn of rows that should not be divided as they are; nothing is divided otherwise."""
+    rows, sentence = settings.validation.rows, ""
+    if isinstance(rows, str):
+        sentence = unsorted_time(columns, data)
+    elif holdout.groups is None and not holdout.n_given and isinstance(rows, Number | NoneType):
+        sentence = misleading_split(columns, data)
+    if sentence:
+        warn_user(sentence)
 
 
 def check_given(settings: FitSettings, X_val: Any, y_val: Any, groups: Any) -> None:
@@ -447,8 +477,12 @@ def train(preparation: Preparation, began: float, monitor: Monitor | None = None
         "ensemble": plan.search == ENSEMBLE,
         "in_order": plan.in_order,
     }
-    with monitor.reporter(monitor.reporters) as report:
-        return _train_members(preparation, preparation.members, report, began=began, share=share, **about)
+    if any(isinstance(member, TreeMember) for member in preparation.members):
+        monitor.stage("boosted trees")
+    with monitor.reporter(monitor.reporters, end=share) as report:
+        trained = _train_members(preparation, preparation.members, report, began=began, share=share, **about)
+    monitor.stage("weights of the members")
+    return trained
 
 
 def _train_members(
@@ -489,21 +523,27 @@ def _train_members(
     return Trained.joined(parts, [group for group in places if group])
 
 
-def _warn_of_time(preparation: Preparation, trained: Trained) -> None:
-    """Warn if the time limit sufficed for a small part of the epochs of the first networks, or for none of them."""
+def _warn_of_time(preparation: Preparation, trained: Trained) -> str:
+    """Warn if the time limit sufficed for a small part of the epochs of the first networks, or for none of them.
+
+    Return the warning, or an empty text.
+    """
     plan, limit = preparation.plan, preparation.config.time_limit
     if limit is None or not plan.usual_epochs:
-        return
+        return ""
     first = next((place for place, recipe in enumerate(plan.recipes) if not recipe.has_trees), None)
     start = 0 if first is None else first * plan.n_folds * plan.n_seeds
     histories = [] if first is None else trained.histories[start : start + plan.n_folds * plan.n_seeds]
     config = None if first is None else plan.recipes[first].config
     planned, ended = (0, ()) if config is None else (config.max_epochs, config.cycle_ends[:-1])  # by scores, no clock
     epochs = min((history.epochs for history in histories if history.epochs not in ended), default=planned)
-    if epochs < ENOUGH * plan.usual_epochs:
-        done = f"{epochs} of {plan.usual_epochs} epochs of the networks" if epochs else "boosted trees alone"
-        reason = f"time_limit={limit:g} seconds sufficed for {done}"
-        warn_user(f"{reason}. More time, or effort='fast' without a limit, gives a better model.")
+    if epochs >= ENOUGH * plan.usual_epochs:
+        return ""
+    done = f"{epochs} of {plan.usual_epochs} epochs of the networks" if epochs else "boosted trees alone"
+    reason = f"time_limit={limit:g} seconds sufficed for {done}"
+    caution = f"{reason}. More time, or effort='fast' without a limit, gives a better model."
+    warn_user(caution)
+    return caution
 
 
 def _timed(config: TrainingConfig, began: float, share: float = 1.0) -> TrainingConfig:
@@ -523,7 +563,7 @@ def combine(preparation: Preparation, trained: Trained) -> FittedModel:
         plan, trained, preparation.members, table=table, config=preparation.config, seed=preparation.seed
     )
     recipes = [plan.recipes[place] for place in combination.recipes]
-    return FittedModel(
+    model = FittedModel(
         task=preparation.task,
         columns=columns,
         indicated=preparation.prepared.indicated,
@@ -538,6 +578,25 @@ def combine(preparation: Preparation, trained: Trained) -> FittedModel:
         target_name=preparation.target_name,
         held=_held(preparation, combination),
         warm=_warm(preparation, combination, recipes),
+    )
+    return replace(model, record=FitRecord(table.n_rows, 0.0, time(), _kept(model, combination, table)))
+
+
+def _kept(model: FittedModel, combination: Combination, table: TrainingTable) -> PageRows | None:
+    """Return some validation rows with predictions of members that were not trained on them; None if there are none."""
+    held, boosted, rows, folds = combination.held, combination.boosted, combination.rows, combination.folds
+    if held is None or rows is None or folds is None:
+        return None
+    chosen = kept_places(len(held.target))
+    places, n_folds = rows[chosen], int(folds.max()) + 1
+    how = f"({n_folds} folds)" if n_folds > 1 else "(held out of the fit)"
+    return PageRows(
+        CodedTable(table.numbers[places], table.codes[places, : len(model.columns.cardinalities)]),
+        held.target[chosen],
+        model.central(held.predictions[chosen]),
+        f"each predicted by members that were not trained on it {how}",
+        folds[chosen],
+        None if boosted is None else model.central(boosted.predictions[chosen]),
     )
 
 
@@ -574,7 +633,8 @@ def _refit(
     if not (may_refit or time_is_up) or warm is None:
         return model
     members = refit_members(preparation.prepared, warm.members, warm.recipes, trained=model.trained)
-    with monitor.reporter() as report:
+    monitor.stage("training again on all rows")
+    with monitor.reporter(begin=share_of_validation(n_folds)) as report:
         trained = _train_members(preparation, members, report, began=began)
     if trained.interrupted:
         message = "refit was stopped before its end: the networks that were validated predict instead."

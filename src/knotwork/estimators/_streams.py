@@ -27,6 +27,7 @@ from knotwork._preparation.streams import (
 from knotwork._preparation.targets import LABEL_TYPES, Labels, check_target
 from knotwork._preparation.validation import LARGEST_SEED, as_splits
 from knotwork._tables import as_frame, source_names
+from knotwork._writing import counted
 from knotwork.errors import ColumnTypeError, ColumnWarning
 from knotwork.estimators._model import Classification, FittedModel, Task, Weights
 from knotwork.estimators._settings import FitSettings
@@ -187,7 +188,7 @@ def _learn(settings: FitSettings, task: Task, survey: Survey) -> tuple[Columns, 
         if column.role == Role.CATEGORICAL:
             warn_user(
                 f"{column_label(column.name, place)} has more distinct values than are counted: those that are not in "
-                f"a sample of {len(target):,} rows share a learned vector. Group rare values, or drop the column.",
+                f"a sample of {counted(len(target))} rows share a learned vector. Group rare values, or drop the column.",
                 ColumnWarning,
             )
     return columns, table, target

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils.validation import column_or_1d
 
 from knotwork._checks import argument_error, check_choice
 from knotwork._loops import compiled
@@ -435,6 +434,8 @@ class Target:
         """
         if task is not None:
             check_choice(task, "task", TASKS)
+        from sklearn.utils.validation import column_or_1d  # noqa: PLC0415 - it takes a second to load
+
         labels = column_or_1d(y.to_numpy() if hasattr(y, "to_numpy") else y, warn=True)  # keeps nullable integers
         task = task or infer_task(labels)
         if task == "classification":

@@ -4,6 +4,7 @@ from knotwork._checks import check_part
 
 check_part(__name__)
 
+from knotwork._graph import Graph
 from knotwork._kernels.fixed_order import look_up
 from knotwork.nn._backbones import (
     BACKBONES,
@@ -19,7 +20,6 @@ from knotwork.nn._encoded_linear import EncodedLinear
 from knotwork.nn._encoding import PeriodicEncoding, PiecewiseLinearEncoding, SplineEncoding
 from knotwork.nn._flat import MLP, FlatNetwork, RealMLP, ResNet, TabM, mean_prediction
 from knotwork.nn._ft_transformer import FTTransformer
-from knotwork.nn._graph import DOUBLE, FLOAT, Array, OnnxGraph, as_numpy
 from knotwork.nn._interactions import InteractionConfig, PairEmbedding, TensorSplineEncoding, spread_values
 from knotwork.nn._linear import (
     Draw,
@@ -46,11 +46,11 @@ __all__ = [
     "FTTransformer",
     "FTTransformerConfig",
     "FeatureEmbedding",
+    "Graph",
     "Initial",
     "InteractionConfig",
     "Linear",
     "MLPConfig",
-    "OnnxGraph",
     "PairEmbedding",
     "PeriodicEncoding",
     "PiecewiseLinearEncoding",

@@ -12,11 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from knotwork._checks import check_choice, check_int
+from knotwork._graph import EPSILON, Graph, as_numpy
 from knotwork._kernels.batch_norm import batch_norm, batch_norm_eval
 from knotwork._kernels.dropout import ACTIVATIONS, Noise, bias_act_dropout
 from knotwork._kernels.fixed_order import add_bias
 from knotwork._kernels.perceptron import Layers
-from knotwork.nn._graph import EPSILON, OnnxGraph, as_numpy
 from knotwork.nn._linear import (
     Draw,
     Initial,
@@ -87,7 +87,7 @@ class FlatNetwork(nn.Module, ABC):
         """
 
     @abstractmethod
-    def to_onnx(self, graph: OnnxGraph, rows: str, *, member: int, logits: bool) -> str:
+    def to_graph(self, graph: Graph, rows: str, *, member: int, logits: bool) -> str:
         """Add the network of a member to a graph; `logits` says whether the outputs are logits."""
 
 
@@ -147,7 +147,7 @@ class MLP(FlatNetwork):
             hidden, bias = layer.product(bias_act_dropout(hidden, bias, p, noise, stream)), layer.bias
         return add_bias(hidden, bias)
 
-    def to_onnx(self, graph: OnnxGraph, rows: str, *, member: int, logits: bool) -> str:
+    def to_graph(self, graph: Graph, rows: str, *, member: int, logits: bool) -> str:
         """Add the network of a member to a graph."""
         del logits
         hidden = graph.linear(rows, self.first, member)
@@ -273,13 +273,6 @@ class RealMLP(FlatNetwork):
         units = self.first.fan_in.clamp(min=1.0).rsqrt()
         return Layers(weights, biases, scales, self.activation, self.dropout, self.factors, units)
 
-    def plain_layers(self, member: int) -> list[tuple[Tensor, Tensor]]:
-        """Return weight and bias of each layer of a member with all factors in the weights, ``x W + b``."""
-        layers: list[Any] = [self.first, *self.layers]
-        weights = [layer.weight[member] / layer.fan_in[member].clamp(min=1.0).sqrt() for layer in layers]
-        weights[0] = self.factors[member][:, None] * weights[0]
-        return [(weight, layer.bias[member]) for weight, layer in zip(weights, layers, strict=True)]
-
     def rest(self, hidden: Tensor, *, counts: Tensor | None = None, noise: Noise | None = None) -> Tensor:
         """Map the result of `enter` to outputs."""
         del counts
@@ -291,14 +284,17 @@ class RealMLP(FlatNetwork):
             scale = 1.0 / math.sqrt(layer.weight.shape[1])
         return torch.add(bias[:, None], hidden, alpha=scale)
 
-    def to_onnx(self, graph: OnnxGraph, rows: str, *, member: int, logits: bool) -> str:
+    def to_graph(self, graph: Graph, rows: str, *, member: int, logits: bool) -> str:
         """Add the network of a member to a graph."""
         del logits
+        layers: list[Any] = [self.first, *self.layers]
         hidden = rows
-        for place, (weight, bias) in enumerate(self.plain_layers(member)):
-            if place:
-                hidden = graph(self.activation.capitalize(), hidden)
-            hidden = graph("Add", graph("MatMul", hidden, as_numpy(weight)), as_numpy(bias))
+        for place, layer in enumerate(layers):
+            unit = layer.fan_in[member].clamp(min=1.0).rsqrt()
+            hidden = graph(self.activation.capitalize(), hidden) if place else hidden
+            # Factors of the inputs, not of the weights: those are the ones of the model file.
+            hidden = graph("Mul", hidden, as_numpy(unit if place else self.factors[member] * unit))
+            hidden = graph("Add", graph("MatMul", hidden, as_numpy(layer.weight[member])), as_numpy(layer.bias[member]))
         return hidden
 
 
@@ -443,7 +439,7 @@ class TabM(FlatNetwork):
         biases = bias[:, None].expand(-1, self.n_predictions, -1).flatten(0, 1)
         return bias_act_dropout(hidden.flatten(0, 1), biases, p, noise, stream).view_as(hidden)
 
-    def to_onnx(self, graph: OnnxGraph, rows: str, *, member: int, logits: bool) -> str:
+    def to_graph(self, graph: Graph, rows: str, *, member: int, logits: bool) -> str:
         """Add the network of a member to a graph: the mean of all predictions, as `mean_prediction`."""
         adapters = as_numpy(self.adapters.values[member])[:, None]  # values have the shape (n_predictions, n, width)
         hidden = graph.linear(graph("Mul", graph("Unsqueeze", rows, graph.ints(0)), adapters), self.first, member)
@@ -489,7 +485,7 @@ class BatchNorm(nn.Module):
             return batch_norm_eval(*tensors, relu=relu, residual=residual)
         return batch_norm(*tensors, counts, relu=relu, residual=residual, **dropout)
 
-    def to_onnx(self, graph: OnnxGraph, rows: str, member: int) -> str:
+    def to_graph(self, graph: Graph, rows: str, member: int) -> str:
         """Add the normalisation of a member by its running statistics."""
         scale = self.weight[member] * (self.running_var[member] + EPSILON).rsqrt()
         shift = self.bias[member] - self.running_mean[member] * scale
@@ -578,12 +574,12 @@ class ResNet(FlatNetwork):
         out: Tensor = self.head(hidden)
         return out
 
-    def to_onnx(self, graph: OnnxGraph, rows: str, *, member: int, logits: bool) -> str:
+    def to_graph(self, graph: Graph, rows: str, *, member: int, logits: bool) -> str:
         """Add the network of a member to a graph."""
         del logits
         hidden = graph.linear(rows, self.first, member)
         for block in self.blocks:
-            up = block.up_norm.to_onnx(graph, graph.linear(hidden, block.up, member), member)
+            up = block.up_norm.to_graph(graph, graph.linear(hidden, block.up, member), member)
             down = graph.linear(graph("Relu", up), block.down, member)
-            hidden = graph("Add", hidden, block.down_norm.to_onnx(graph, down, member))
+            hidden = graph("Add", hidden, block.down_norm.to_graph(graph, down, member))
         return graph.linear(hidden, self.head, member)

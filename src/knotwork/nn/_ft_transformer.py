@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from knotwork._checks import argument_error, check_choice, check_int
+from knotwork._graph import EPSILON, Graph, as_numpy
 from knotwork._kernels.attention import attention, divided_product
 from knotwork._kernels.dropout import Noise
 from knotwork._kernels.fixed_order import look_up
 from knotwork._kernels.transformer import layer_norm, make_tokens, reglu_dropout
-from knotwork.nn._graph import EPSILON, OnnxGraph, as_numpy
 from knotwork.nn._linear import (
     Draw,
     Initial,
@@ -48,7 +48,7 @@ class LayerNorm(nn.Module):
         assert layer.bias is not None
         return layer_norm(x, self.weight, self.bias, added=layer.product(z), shift=layer.bias, first=first)
 
-    def to_onnx(self, graph: OnnxGraph, x: str, member: int) -> str:
+    def to_graph(self, graph: Graph, x: str, member: int) -> str:
         """Add the normalisation of a member."""
         weights = as_numpy(self.weight[member]), as_numpy(self.bias[member])
         return graph("LayerNormalization", x, *weights, axis=-1, epsilon=EPSILON)
@@ -98,18 +98,18 @@ class Tokenizer(Initial):
             categories = weight.new_zeros(*encoded.shape[:2], 0, weight.shape[-1])
         return make_tokens(encoded.to(dtype), weight, categories, self.bias, self.cls)
 
-    def to_onnx(self, graph: OnnxGraph, encoded: str | None, codes: str | None, member: int) -> str:
+    def to_graph(self, graph: Graph, encoded: str | None, codes: str | None, member: int) -> str:
         """Add the tokens, of shape (n, n_tokens, d_token): zeros in front for the CLS token, then a bias for each."""
         parts: list[str] = []
         if encoded is not None:
-            parts.append(self._numbers_to_onnx(graph, encoded, member))
+            parts.append(self._numbers_to_graph(graph, encoded, member))
         if codes is not None and self.categories is not None:
             parts.append(graph.look_up(codes, self.categories.values[member], self.category_starts))
         padded = graph("Pad", graph.join(parts, 1), graph.ints(0, 1, 0, 0, 0, 0))
         biases = np.concatenate([as_numpy(self.cls[member])[None], as_numpy(self.bias[member])])
         return graph("Add", padded, biases)
 
-    def _numbers_to_onnx(self, graph: OnnxGraph, encoded: str, member: int) -> str:
+    def _numbers_to_graph(self, graph: Graph, encoded: str, member: int) -> str:
         weight = as_numpy(self.weight[member])
         n_features, size, d_token = weight.shape
         if self.by_coordinate:
@@ -161,23 +161,23 @@ class TransformerBlock(nn.Module):
         hidden = reglu_dropout(self.up.product(y), p[1], noise, stream + 1, bias=self.up.bias)
         return after.of_sum(x, self.down, hidden, first=n_after == 1)
 
-    def to_onnx(self, graph: OnnxGraph, x: str, *, member: int, n_tokens: int, is_last: bool) -> str:
+    def to_graph(self, graph: Graph, x: str, *, member: int, n_tokens: int, is_last: bool) -> str:
         """Add the block of a member."""
-        mixed = self._attention_to_onnx(graph, x, member=member, n_tokens=n_tokens)
+        mixed = self._attention_to_graph(graph, x, member=member, n_tokens=n_tokens)
         if is_last:  # the head reads only the first token of the last block
             x, mixed = (graph.slice(value, 0, 1, axis=1) for value in (x, mixed))
         x = graph("Add", x, graph.linear(mixed, self.out, member))
-        up = graph.linear(self.norm.to_onnx(graph, x, member), self.up, member)
+        up = graph.linear(self.norm.to_graph(graph, x, member), self.up, member)
         hidden = self.up.weight.shape[-1] // 2
         values, gates = graph.slice(up, 0, hidden, axis=2), graph.slice(up, hidden, 2 * hidden, axis=2)
         gated = graph("Mul", values, graph("Relu", gates))
         return graph("Add", x, graph.linear(gated, self.down, member))
 
-    def _attention_to_onnx(self, graph: OnnxGraph, x: str, *, member: int, n_tokens: int) -> str:
+    def _attention_to_graph(self, graph: Graph, x: str, *, member: int, n_tokens: int) -> str:
         """Add multi-head attention between all tokens."""
         d_token = self.out.weight.shape[-1]
         width = d_token // self.n_heads
-        qkv = graph.linear(self.attention_norm.to_onnx(graph, x, member), self.qkv, member)
+        qkv = graph.linear(self.attention_norm.to_graph(graph, x, member), self.qkv, member)
         heads = graph("Transpose", graph.reshape(qkv, -1, n_tokens, 3, self.n_heads, width), perm=[2, 0, 3, 1, 4])
         q, k, v = (graph("Gather", heads, graph.constant(place, np.int64), axis=0) for place in range(3))
         scores = graph("Mul", graph("MatMul", q, graph("Transpose", k, perm=[0, 1, 3, 2])), np.float32(width**-0.5))
@@ -296,11 +296,11 @@ class FTTransformer(nn.Module):
         out: Tensor = self.head(torch.relu(y[:, :, 0]))
         return out
 
-    def to_onnx(self, graph: OnnxGraph, encoded: str | None, codes: str | None, *, member: int, logits: bool) -> str:
+    def to_graph(self, graph: Graph, encoded: str | None, codes: str | None, *, member: int, logits: bool) -> str:
         """Add the network of a member to a graph."""
         del logits
-        n_tokens, x = self.tokenizer.n_tokens, self.tokenizer.to_onnx(graph, encoded, codes, member)
+        n_tokens, x = self.tokenizer.n_tokens, self.tokenizer.to_graph(graph, encoded, codes, member)
         for block in self.blocks:
-            x = block.to_onnx(graph, x, member=member, n_tokens=n_tokens, is_last=block is self.blocks[-1])
-        cls = self.norm.to_onnx(graph, graph.reshape(x, -1, self.norm.weight.shape[-1]), member)
+            x = block.to_graph(graph, x, member=member, n_tokens=n_tokens, is_last=block is self.blocks[-1])
+        cls = self.norm.to_graph(graph, graph.reshape(x, -1, self.norm.weight.shape[-1]), member)
         return graph.linear(graph("Relu", cls), self.head, member)

@@ -137,7 +137,7 @@ def make_report(
     A section that counts the networks of each part::
 
         def count(parts):
-            return Section("Networks", [f"{part.title}: {len(part.frame):,}." for part in parts], name="networks")
+            return Section("Networks", [f"{part.title}: {len(part.frame)}." for part in parts], name="networks")
 
         make_report(load_records("results"), "results/report.html", sections=[count])
     """

@@ -9,7 +9,7 @@ from knotwork.study._plan import PLANS, Plan, load_plan
 from knotwork.study._provenance import PROVENANCE, with_known
 from knotwork.study._records import load_results, read_manifests
 from knotwork.study._runner import RunSummary, prepare_plan, run
-from knotwork.study._status import backbone_estimates, duration_text, study_status
+from knotwork.study._status import backbone_estimates, study_status
 from knotwork.study._traces import load_curves, load_histories, load_knot_paths, pack
 from knotwork.study._verify import Verification, verify
 

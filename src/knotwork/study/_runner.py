@@ -13,6 +13,7 @@ from typing import Any, ClassVar, final
 
 from knotwork._checks import argument_error, check_bool, check_choice, check_int, type_error
 from knotwork._preparation.members import Fitted
+from knotwork._writing import counted
 from knotwork.errors import ArgumentError, ColumnError, DatasetMismatchError, DatasetUnavailableError
 from knotwork.study._folder import PREPARING, Lock, claim, remove_leftovers
 from knotwork.study._networks import DataIdentity, FoldEncoding, NetworkSpec, Unit, expand, group_units
@@ -370,10 +371,10 @@ class StudyRun:
             self._say(f"Nothing can be trained: no data set of {self.plan.name!r} could be loaded.")
         elif not missing:
             where = "on the available data sets" if self.summary.unavailable else f"of {self.plan.name!r}"
-            self._say(f"Nothing to do: all {len(networks):,} networks {where} are recorded.")
+            self._say(f"Nothing to do: all {counted(len(networks))} networks {where} are recorded.")
         else:
-            before = f"; {self.summary.n_before:,} are recorded already" if self.summary.n_before else ""
-            self._say(f"Training {len(missing):,} of {len(networks):,} networks{before}.")
+            before = f"; {counted(self.summary.n_before)} are recorded already" if self.summary.n_before else ""
+            self._say(f"Training {counted(len(missing))} of {counted(len(networks))} networks{before}.")
 
     def load(self, name: str) -> StudyData:
         """Load and split a data set; the last data set is cached, and the first identity of each data set is kept."""

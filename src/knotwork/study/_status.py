@@ -123,19 +123,3 @@ def _n_rows(name: str) -> int | None:
         return load_dataset(name).n_rows
     except ValueError:
         return None
-
-
-def duration_text(seconds: float) -> str:
-    """Return a time in words.
-
-    Examples
-    --------
-    >>> duration_text(50), duration_text(5000), duration_text(500000)
-    ('50 s', '1 h 23 min', '5 d 18 h')
-    """
-    minutes, hours = int(seconds // 60), int(seconds // 3600)
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    if hours < 1:
-        return f"{minutes} min"
-    return f"{hours} h {minutes % 60} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"

@@ -30,20 +30,19 @@ from knotwork.training._objectives import (
     Tweedie,
     make_objective,
 )
+from knotwork.training._progress import ProgressBar
 from knotwork.training._results import (
     LOGGER,
     EpochReport,
     History,
     NetworkPiece,
     Piece,
-    ProgressBar,
     Reporter,
     Reporters,
     StopTraining,
     TableInputs,
     Trained,
     log_epoch,
-    shown_stage,
 )
 from knotwork.training._spread import MAX_RETRIES, connected, device_type, is_cluster, resolve_devices, train_spread
 from knotwork.training._stack import mean_score, validation_scores

@@ -20,9 +20,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from knotwork._checks import argument_error, check_choice, check_number, listed, type_error
+from knotwork._graph import Graph
 from knotwork._kernels.losses import log_loss, squared_loss
 from knotwork.errors import ColumnError
-from knotwork.nn import OnnxGraph
 from knotwork.training._metrics import METRICS, Metric, row_metric
 
 Array = npt.NDArray[np.float64]
@@ -46,8 +46,7 @@ class Objective(ABC):
     is_positive : bool
         Whether targets must not be negative and predictions are positive, as those of counts are.
     predicts_std : bool
-        Whether a target has two outputs, its mean and its standard deviation, which ``predict(X, return_std=True)``
-        returns.
+        Whether a target has a mean and a standard deviation, as ``predict(X, return_std=True)`` returns them.
     is_robust : bool
         Whether the units of the target are median and mean absolute deviation, to which outliers matter less.
     has_density : bool
@@ -128,7 +127,7 @@ class Objective(ABC):
         """Return what outputs of a network predict, of the same shape, (..., n_outputs)."""
         return outputs
 
-    def to_onnx(self, graph: OnnxGraph, outputs: str, n_targets: int) -> str:
+    def to_graph(self, graph: Graph, outputs: str, n_targets: int) -> str:
         """Add `predictions` to a graph: of float64 outputs of shape (n, n_targets * n_outputs), of the same shape."""
         del graph, n_targets
         return outputs
@@ -303,7 +302,7 @@ class Quantile(Objective):
         steps = [functional.softplus(outputs[..., place] + start) for place, start in enumerate(others, start=1)]
         return torch.stack([outputs[..., 0] + first, *steps], dim=-1).cumsum(dim=-1)
 
-    def to_onnx(self, graph: OnnxGraph, outputs: str, n_targets: int) -> str:
+    def to_graph(self, graph: Graph, outputs: str, n_targets: int) -> str:
         """Add the quantiles: the first is the sum of output and start, the others add a softplus."""
         moved = graph("Add", outputs, np.tile(self.starts, n_targets))
         if self.n_outputs == 1:
@@ -363,7 +362,7 @@ class Deviance(Objective):
         """Return means."""
         return outputs.clamp(-self.largest_log, self.largest_log).exp()
 
-    def to_onnx(self, graph: OnnxGraph, outputs: str, n_targets: int) -> str:
+    def to_graph(self, graph: Graph, outputs: str, n_targets: int) -> str:
         """Add the means."""
         del n_targets
         return graph("Exp", graph("Clip", outputs, np.float64(-self.largest_log), np.float64(self.largest_log)))
@@ -484,7 +483,7 @@ class Gaussian(Objective):
         spread = functional.softplus(outputs[..., 1] + self.start) + self.smallest_std
         return torch.stack([outputs[..., 0], spread], dim=-1)
 
-    def to_onnx(self, graph: OnnxGraph, outputs: str, n_targets: int) -> str:
+    def to_graph(self, graph: Graph, outputs: str, n_targets: int) -> str:
         """Add means and standard deviations, in turn."""
         moved = graph.softplus(graph("Add", outputs, np.float64(self.start)))
         spread = graph("Add", moved, np.float64(self.smallest_std))
@@ -533,8 +532,7 @@ class LogLoss(ClassObjective):
         Weights of the classes in the loss: inversely proportional to their frequency, or as given for each label.
     calibrate : {None, "temperature"}, default=None
         Whether probabilities are corrected by a temperature, the one with the best log loss on rows that the networks
-        were not trained on. Without weights of classes the most probable class stays the same; with them, the weights
-        are taken out again, so that probabilities are those of the frequencies of the classes.
+        were not trained on. Weights of classes are taken out again, so that probabilities are those of their rows.
 
     Examples
     --------
@@ -603,10 +601,8 @@ class Custom(ClassObjective):
     ----------
     function : callable
         The function. It must not synchronise with the device.
-    classes : bool, default=False
-        Whether it is a loss for classes.
-    class_weight, calibrate
-        As in `LogLoss`, for classes.
+    classes, class_weight, calibrate
+        Whether it is a loss for classes, and what `LogLoss` has for them.
     """
 
     name: ClassVar[str] = "custom"
@@ -639,15 +635,12 @@ class Custom(ClassObjective):
         except RuntimeError as error:
             if "numpy()" not in str(error):
                 raise
-            hint = "Gradients do not pass through NumPy: use the functions of torch, such as torch.abs or tensor.exp()."
-            raise argument_error("objective", "be a function of torch tensors", self.function, hint) from error
+            raise argument_error("objective", "use functions of torch, not of NumPy", self.function) from error
         if not isinstance(losses, Tensor) or losses.shape != target.shape:
-            raise argument_error(
-                "objective",
-                f"return one loss for each row, a tensor of shape {tuple(target.shape)}",
-                tuple(losses.shape) if isinstance(losses, Tensor) else type(losses).__name__,
-                "Its arguments have the axes (members, rows): work element by element, and leave out mean() and sum().",
-            )
+            shown = tuple(losses.shape) if isinstance(losses, Tensor) else type(losses).__name__
+            hint = "Its arguments have the axes (members, rows): work element by element, leave out mean()."
+            requirement = f"return one loss for each row, a tensor of shape {tuple(target.shape)}"
+            raise argument_error("objective", requirement, shown, hint)
         return losses
 
 
@@ -681,8 +674,7 @@ def make_objective(objective: Any, task: str) -> Objective:
     Parameters
     ----------
     objective : str, Objective or callable
-        ``"auto"``, which is the one of `USUAL_OBJECTIVES`, a name in `OBJECTIVES`, an objective, which is returned, or
-        a function of outputs and targets.
+        ``"auto"``, the one of `USUAL_OBJECTIVES`; a name in `OBJECTIVES`; an objective; or a function.
     task : {"regression", "classification"}
         The task.
 

@@ -6,18 +6,16 @@ Reports go to callbacks, to the log, and to a line of progress in the terminal.
 import logging
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from knotwork._checks import check_installed
 from knotwork.basis import FittedBasis, FittedColumn
 from knotwork.nn import Backbone
 from knotwork.training._execution import cpu_threads
@@ -26,7 +24,7 @@ from knotwork.training._network import Network, moved, predict_stack, take_membe
 from knotwork.training._objectives import Objective
 
 if TYPE_CHECKING:  # rich is optional: it is imported where progress is shown
-    from rich.console import Console
+    pass
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -115,78 +113,6 @@ class Reporters:
             # Only True stops: a callback may return what it has stored or printed.
             self.stopped |= isinstance(answer, bool | np.bool_) and bool(answer)
         return self.stopped
-
-
-@contextmanager
-def shown_stage(text: str) -> Iterator[None]:
-    """Show the current stage before the first network is trained, in a line of the terminal; not in a file."""
-    check_installed("verbose=True", "study", "rich")
-    from rich.console import Console  # noqa: PLC0415 - optional
-
-    console = Console(stderr=True)
-    with console.status(text) if console.is_terminal else nullcontext():
-        yield
-
-
-@final
-class ProgressBar:
-    """One line in the terminal: networks in training, share of the work, network steps per second, maximum time left.
-
-    Stacks that are trained one after the other or side by side share the line; the epoch is shown if there is only one.
-    The line is removed at the end. If standard error is not a terminal, it is written once, at the end.
-
-    Parameters
-    ----------
-    console : Console, optional
-        The console of rich that shows the line; by default standard error.
-    """
-
-    def __init__(self, console: "Console | None" = None) -> None:
-        check_installed("verbose=True", "study", "rich")
-        from rich.console import Console  # noqa: PLC0415 - optional
-        from rich.progress import (  # noqa: PLC0415 - optional
-            BarColumn,
-            Progress,
-            TextColumn,
-            TimeElapsedColumn,
-            TimeRemainingColumn,
-        )
-
-        console = Console(stderr=True) if console is None else console
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            TextColumn("{task.percentage:.0f} %"),
-            TextColumn("{task.fields[rate]} network steps/s"),
-            TimeElapsedColumn(),
-            TextColumn("at most"),
-            TimeRemainingColumn(),
-            console=console,
-            transient=console.is_terminal,  # a file gets the last line
-            speed_estimate_period=1e9,  # of all reports: stacks of different speeds would make the time left jump
-        )
-        self._steps, self._done = 0, 0.0
-
-    def __enter__(self) -> Self:
-        """Show the line."""
-        self._task = self._progress.add_task("building networks", total=1.0, rate="0")
-        self._progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Remove the line."""
-        self._progress.stop()
-
-    def __call__(self, report: EpochReport) -> None:
-        """Update the line."""
-        self._steps += report.steps
-        # A stack that ran out of memory begins again, as two halves.
-        self._done = max(self._done, report.done)
-        elapsed = self._progress.tasks[0].elapsed or 1e-9
-        networks = "1 network" if report.n_training == 1 else f"{report.n_training} networks"
-        epoch = f", epoch {report.epoch}/{report.max_epochs}" if report.n_stacks == 1 else ""
-        rate = f"{self._steps / elapsed:,.0f}"
-        self._progress.update(self._task, completed=self._done, description=f"{networks}{epoch}", rate=rate)
 
 
 @dataclass(frozen=True)

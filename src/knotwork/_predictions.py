@@ -1,5 +1,6 @@
 """Predictions of a saved model for the rows of a file."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from os import PathLike
@@ -9,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from sklearn.base import is_classifier
 
 from knotwork._checks import argument_error, check_bool, check_file, listed, warn_user
 from knotwork._files import write_atomically
+from knotwork._writing import counted
 from knotwork.datasets import (
     TextFormat,
     check_columns,
@@ -25,7 +26,8 @@ from knotwork.datasets import (
 
 if TYPE_CHECKING:
     from knotwork._preparation.columns import Columns
-    from knotwork.estimators import TabularClassifier, TabularRegressor
+
+Floats = npt.NDArray[np.float64]
 
 PART_ROWS = 1 << 18
 """Rows of a larger Parquet file that are predicted at a time."""
@@ -100,7 +102,7 @@ def predict_table(
     text : TextFormat, optional
         Separator, encoding and decimal sign of a text file; by default they are detected and reported.
     device : str or torch.device, default="auto"
-        The device for the model.
+        The device for a model that only torch can compute; others need no torch.
     report : callable, optional
         Called with every sentence on the file, and on the scores of the predictions: the first ten million of them.
     keep : bool, default=True
@@ -121,15 +123,15 @@ def predict_table(
             raise argument_error("out", f"be another file than the {name}", str(out), hint)
     _check_header(Path(model).expanduser(), path, text, device)
     frames, notes = _frames(path, text)
-    first = next(frames)  # errors of the file come before torch is loaded, which takes seconds
+    first = next(frames)  # errors of the file come before the model is loaded, which may take seconds
     for note in notes:
         say(note)
     check_columns(first, drop, "drop", path)
     if target is not None:
         check_columns(first, [target], "target", path)
-    from knotwork.estimators import load  # noqa: PLC0415
+    from knotwork._runtime import load_fastest  # noqa: PLC0415
 
-    estimator = load(Path(model).expanduser(), device=device)
+    estimator = load_fastest(Path(model).expanduser(), device=device)
     target = target or (estimator.target_name_ if estimator.target_name_ in first else None)
     is_known, n_rows = target is not None and target not in drop, 0
     tables: list[pd.DataFrame] = []
@@ -161,9 +163,9 @@ def _check_header(model: Path, path: Path, text: TextFormat | None, device: Any)
     """Raise an error for columns that a very wide text file lacks: reading it would take minutes."""
     names = header_names(path, text or TextFormat()) if path.suffix.lower() != ".parquet" and path.is_file() else []
     if len(names) > MANY_NAMES:
-        from knotwork.estimators import load  # noqa: PLC0415
+        from knotwork._runtime import load_fastest  # noqa: PLC0415
 
-        _check_names(names, load(model, device=device).columns_, path.name)
+        _check_names(names, load_fastest(model, device=device).columns_, path.name)
 
 
 def _check_names(names: Sequence[str], columns: "Columns", file: str) -> None:
@@ -206,7 +208,7 @@ def _features(frame: pd.DataFrame, columns: "Columns", target: str | None, file:
     """
     if columns.names is None:
         return frame.drop(columns=[target] if target in frame else [])
-    _check_names(frame.columns, columns, file)
+    _check_names(list(frame.columns), columns, file)
     return frame[[name for name in columns.names if name in frame.columns]]
 
 
@@ -218,7 +220,7 @@ def _warn_extra(frame: pd.DataFrame, names: Sequence[str] | None, target: str | 
 
 def _predictions(estimator: Any, features: pd.DataFrame, coverage: float | None) -> pd.DataFrame:
     """Return predictions, and probabilities of classes or intervals."""
-    if is_classifier(estimator):
+    if hasattr(estimator, "predict_proba"):
         if coverage is not None:
             raise argument_error("coverage", "be omitted for classes", coverage, "Their probabilities are written.")
         shares = estimator.predict_proba(features)
@@ -242,31 +244,59 @@ def _number_columns(values: npt.NDArray[np.float64], name: str) -> pd.DataFrame:
     return pd.DataFrame(values, columns=[f"{name}_{place + 1}" for place in range(values.shape[1])])
 
 
-def _score(
-    estimator: "TabularRegressor | TabularClassifier", table: pd.DataFrame, target: "pd.Series[Any]", *, n_rows: int
-) -> str:
+def _score(estimator: Any, table: pd.DataFrame, target: "pd.Series[Any]", *, n_rows: int) -> str:
     """Return a sentence with the scores of predictions, over the rows whose true value is known."""
-    import torch  # noqa: PLC0415
-
-    from knotwork.training import METRICS, evaluate  # noqa: PLC0415
-
     has_target = np.array(target.notna())
     values = target_labels(target[has_target], had_missing=not has_target.all())
-    task = "classification" if is_classifier(estimator) else "regression"
-    if task == "classification":
+    if hasattr(estimator, "predict_proba"):
         codes = {label: code for code, label in enumerate(estimator.classes_.tolist())}
         places = np.array([codes.get(value, -1) for value in values.tolist()], dtype=np.int64)
         has_target[has_target] = places >= 0
-        values, outputs = places[places >= 0], np.log(np.maximum(table.iloc[:, 1:].to_numpy(), 1e-300))
+        values = places[places >= 0]
+        scores = _class_scores(table.iloc[:, 1:].to_numpy()[has_target], values) if len(values) else {}
     elif "prediction" not in table or values.dtype.kind not in "biuf" or not np.isfinite(values.astype(float)).all():
         return f"The column {target.name!r} is ignored: predictions cannot be compared with it."
     else:
-        values, outputs = values.astype(np.float64), table[["prediction"]].to_numpy()
+        scores = _number_scores(table["prediction"].to_numpy()[has_target], values.astype(np.float64))
     if not has_target.any():
         return f"The column {target.name!r} is ignored: it has no values that the model knows."
-    scores = evaluate(task, torch.from_numpy(outputs[has_target])[None], torch.from_numpy(values)[None])
-    shown = [f"{METRICS[name].label} {float(score):.4g}" for name, score in scores.items() if torch.isfinite(score)]
-    return f"Compared with the column {target.name!r} in {has_target.sum():,} of {n_rows:,} rows: {', '.join(shown)}."
+    shown = [f"{name} {score:.4g}" for name, score in scores.items() if np.isfinite(score)]
+    return f"Compared with the column {target.name!r} in {counted(has_target.sum())} of {counted(n_rows)} rows: {', '.join(shown)}."
+
+
+def _number_scores(predictions: Floats, target: Floats) -> dict[str, float]:
+    """Return the metrics of `knotwork.training.METRICS` for numbers, which need torch there."""
+    errors = np.abs(predictions - target)
+    largest = float(np.clip(errors.max(initial=0.0), 1e-150, 1e300))  # so that no square overflows
+    spread = float(np.square(target - target.mean()).mean()) if len(target) > 1 else math.nan
+    explained = 1.0 - float(np.square(errors).mean()) / spread if spread else float(not errors.any())
+    rmse = largest * float(np.sqrt(np.square(errors / largest).mean()))
+    return {"RMSE": rmse, "MAE": float(errors.mean()), "R²": explained}
+
+
+def _class_scores(shares: Floats, codes: npt.NDArray[np.int64]) -> dict[str, float]:
+    """Return the metrics of `knotwork.training.METRICS` for classes."""
+    n_classes = shares.shape[1]
+    is_class = codes[:, None] == np.arange(n_classes)
+    missed = np.square(shares - is_class).sum(axis=1).mean()
+    areas = [_area(shares[:, place], is_class[:, place]) for place in range(n_classes)]
+    counts = np.where(np.isnan(areas), 0.0, is_class.sum(axis=0))
+    auc = areas[-1] if n_classes == 2 else np.nansum(areas * counts) / counts.sum() if counts.any() else math.nan
+    chosen = np.maximum(shares[np.arange(len(codes)), codes], 1e-300)
+    return {
+        "AUC": float(auc),
+        "log loss": float(-np.log(chosen).mean()),
+        "accuracy": float((shares.argmax(axis=1) == codes).mean()),
+        "Brier score": float(missed / 2 if n_classes == 2 else missed),
+    }
+
+
+def _area(scores: Floats, is_class: npt.NDArray[np.bool_]) -> float:
+    """Return the share of pairs of a row of the class and another one in which the former has the larger score."""
+    ordered = np.sort(scores[~is_class])
+    n_pairs = len(ordered) * int(is_class.sum())
+    below = sum(np.searchsorted(ordered, scores[is_class], side=side).sum() for side in ("left", "right"))
+    return float(below / 2 / n_pairs) if n_pairs else math.nan
 
 
 def _safe(table: pd.DataFrame) -> pd.DataFrame:

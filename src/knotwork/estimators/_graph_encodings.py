@@ -1,26 +1,17 @@
-"""The encodings of numbers as nodes of an ONNX graph."""
+"""The encodings of numbers as nodes of a graph."""
 
 import numpy as np
 import torch
 
+from knotwork._graph import Array, Graph, as_numpy, spline_widths
 from knotwork._kernels.dense import bends_formula, bump_widths
 from knotwork._kernels.encoding import NORM_EPSILON, StackPart
 from knotwork.basis import FAMILIES, SMOOTH_LIMIT, Functions
-from knotwork.nn import (
-    FLOAT,
-    LARGEST_SCALED,
-    WAVE_KINDS,
-    Array,
-    FeatureEmbedding,
-    OnnxGraph,
-    PairEmbedding,
-    StackEncoding,
-    as_numpy,
-)
+from knotwork.nn import LARGEST_SCALED, WAVE_KINDS, FeatureEmbedding, PairEmbedding, StackEncoding
 from knotwork.training import Network
 
 
-def encoded_features(graph: OnnxGraph, numbers: str, missing: str, *, network: Network, member: int) -> str:
+def encoded_features(graph: Graph, numbers: str, missing: str, *, network: Network, member: int) -> str:
     """Add encoding and embedding of one member; return the name of (n, n_features, columns) encoded values in float32.
 
     `numbers` are in their units, float32 of shape (n, n_features), finite; `missing` marks those that are missing.
@@ -44,7 +35,7 @@ def encoded_features(graph: OnnxGraph, numbers: str, missing: str, *, network: N
     return graph.join([graph("Pad", *value) for value in zip((encoded, pairs), padding, strict=True)], 1)
 
 
-def _pairs(graph: OnnxGraph, encoded: str, layer: PairEmbedding, member: int) -> str:
+def _pairs(graph: Graph, encoded: str, layer: PairEmbedding, member: int) -> str:
     """Add the functions of pairs, of shape (n, n_pairs, width), by factors of shape (n_pairs, n, rank * width)."""
     factors = []
     for place in (0, 1):
@@ -56,7 +47,7 @@ def _pairs(graph: OnnxGraph, encoded: str, layer: PairEmbedding, member: int) ->
     return graph("Transpose", graph("Mul", total, np.float32(layer.rank**-0.5)), perm=[1, 0, 2])
 
 
-def _scaled(graph: OnnxGraph, numbers: str, *, encoding: StackEncoding, member: int) -> str:
+def _scaled(graph: Graph, numbers: str, *, encoding: StackEncoding, member: int) -> str:
     """Add the values on the scale of each feature."""
     low, scale = as_numpy(encoding.low[member]), as_numpy(encoding.scale[member])
     values = graph("Div", graph("Sub", numbers, low), scale)
@@ -71,18 +62,18 @@ def _scaled(graph: OnnxGraph, numbers: str, *, encoding: StackEncoding, member: 
     return graph("Where", as_numpy(encoding.smooth[member]), graph("Div", values, root), values)
 
 
-def _map_features(graph: OnnxGraph, rows: str, matrices: Array) -> str:
+def _map_features(graph: Graph, rows: str, matrices: Array) -> str:
     """Multiply the rows of each feature, of shape (n, f, width), by the matrix of the feature."""
     product = graph("MatMul", graph("Transpose", rows, perm=[1, 0, 2]), matrices)
     return graph("Transpose", product, perm=[1, 0, 2])
 
 
-def _embed(graph: OnnxGraph, encoded: str, layer: FeatureEmbedding, member: int) -> str:
+def _embed(graph: Graph, encoded: str, layer: FeatureEmbedding, member: int) -> str:
     out = graph("Add", _map_features(graph, encoded, as_numpy(layer.weight[member])), as_numpy(layer.bias[member]))
     return graph("Relu", out) if layer.relu else out
 
 
-def _encode(graph: OnnxGraph, values: str, missing: str, *, encoding: StackEncoding, member: int) -> str:
+def _encode(graph: Graph, values: str, missing: str, *, encoding: StackEncoding, member: int) -> str:
     """Add the encoding of scaled values; return the name of (n, n_features, size) encoded values in float32."""
     n_features = len(encoding.layout.sizes)
     breaks, n_knots = as_numpy(encoding.spacings()[0][member]), as_numpy(encoding.n_knots[member])
@@ -113,7 +104,7 @@ def _encode(graph: OnnxGraph, values: str, missing: str, *, encoding: StackEncod
     return graph("Where", graph("Unsqueeze", missing, graph.ints(2)), as_numpy(vectors[member]), joined)
 
 
-def _waves(graph: OnnxGraph, x: str, *, part: StackPart, encoding: StackEncoding, place: tuple[int, Array]) -> str:
+def _waves(graph: Graph, x: str, *, part: StackPart, encoding: StackEncoding, place: tuple[int, Array]) -> str:
     """Add the cosines and sines of one part at x of shape (n, f, 1), for a member and some features."""
     member, features = place
     assert encoding.frequencies is not None
@@ -128,7 +119,7 @@ def _waves(graph: OnnxGraph, x: str, *, part: StackPart, encoding: StackEncoding
 
 
 def _bumps(
-    graph: OnnxGraph, x: str, *, part: StackPart, encoding: StackEncoding, place: tuple[int, Array]
+    graph: Graph, x: str, *, part: StackPart, encoding: StackEncoding, place: tuple[int, Array]
 ) -> tuple[str, int]:
     """Add the radial functions of one part at x of shape (n, f, 1); return the name of (n, f, width), and the width."""
     member, features = place
@@ -146,20 +137,20 @@ def _bumps(
     return graph("Mul", graph("Exp", graph("Mul", graph("Mul", shares, shares), np.float32(-0.5))), used), width
 
 
-def _rows(graph: OnnxGraph, x: str, *, part: StackPart, breaks: Array, n_knots: Array) -> tuple[str, int]:
+def _rows(graph: Graph, x: str, *, part: StackPart, breaks: Array, n_knots: Array) -> tuple[str, int]:
     """Add the functions of one part at x of shape (n, f, 1); return the name of (n, f, width), and the width."""
     if part.kind == Functions.AFFINE:
         return x, 1
     x = graph("Clip", x, np.float32(0.0), np.float32(1.0))
     if part.family:
-        to_onnx, width = FAMILIES[part.family].to_onnx, int(n_knots.max()) + part.smallest
-        assert to_onnx is not None
-        return to_onnx(graph, x, breaks[:, : n_knots.max() + 2], n_knots, degree=part.degree, size=width), width
+        to_graph, width = FAMILIES[part.family].to_graph, int(n_knots.max()) + part.smallest
+        assert to_graph is not None
+        return to_graph(graph, x, breaks[:, : n_knots.max() + 2], n_knots, degree=part.degree, size=width), width
     if part.kind == Functions.NATURAL:
         return _curves(graph, x, breaks=breaks, n_knots=n_knots)
     degree, most = part.degree, int(n_knots.max())
     knots = _repeated(breaks, n_knots, degree, cyclic=part.kind == Functions.CYCLIC)
-    rows = _splines(graph, x, knots=knots, n_knots=n_knots, degree=degree)
+    rows = graph("Splines", x, knots, n_knots, degree=degree)
     width = most + degree + 1
     if part.kind == Functions.CYCLIC:  # columns after the last interval are the first ones again
         places = np.arange(width) % (n_knots[:, None] + 1)
@@ -168,16 +159,16 @@ def _rows(graph: OnnxGraph, x: str, *, part: StackPart, breaks: Array, n_knots: 
         tails = graph.slice(rows, 1, width, axis=2)
         return graph("CumSum", tails, graph.constant(2, np.int64), reverse=1), width - 1
     if part.kind in (Functions.UNIT_AREA, Functions.NORMALISED):
-        rows = graph("Div", graph("Mul", rows, np.float32(degree + 1)), _widths(knots, degree + 1))
+        rows = graph("Div", graph("Mul", rows, np.float32(degree + 1)), spline_widths(knots, degree + 1))
     if part.kind == Functions.NORMALISED:
         rows = _normalised(graph, rows, sizes=n_knots + degree + 1, width=width)
     return rows, width
 
 
-def _curves(graph: OnnxGraph, x: str, *, breaks: Array, n_knots: Array) -> tuple[str, int]:
+def _curves(graph: Graph, x: str, *, breaks: Array, n_knots: Array) -> tuple[str, int]:
     """Add natural splines: with hats H, of which two are not 0, ``H + width^2 / 6 (H^3 - H) bends``."""
     hats, inside = (
-        _splines(graph, x, knots=_repeated(breaks, n_knots, degree, cyclic=False), n_knots=n_knots, degree=degree)
+        graph("Splines", x, _repeated(breaks, n_knots, degree, cyclic=False), n_knots, degree=degree)
         for degree in (1, 0)
     )
     width = int(n_knots.max()) + 2
@@ -206,36 +197,7 @@ def _repeated(breaks: Array, n_knots: Array, degree: int, *, cyclic: bool) -> Ar
     return knots
 
 
-def _widths(knots: Array, order: int) -> Array:
-    """Return ``knots[i + order] - knots[i]``, and 1 for 0: the functions are 0 there."""
-    widths = knots[:, order:] - knots[:, : knots.shape[1] - order]
-    return np.where(widths > 0, widths, np.float32(1.0))
-
-
-def _splines(graph: OnnxGraph, x: str, *, knots: Array, n_knots: Array, degree: int) -> str:
-    """Add all B-splines at x by the recursion of Cox and de Boor, from the indicator of the interval that holds x.
-
-    With u = v / (t[i + q] - t[i]) for v of degree q - 1, the next are (x - t[i]) u[i] + (t[i + q + 1] - x) u[i + 1].
-    """
-    n_intervals = knots.shape[1] - 1
-    # Infinite ends: no x lies in an interval of the padding, and the last interval holds the right end.
-    first = np.full((len(knots), n_intervals), np.inf, dtype=np.float32)
-    after = np.full((len(knots), n_intervals), np.inf, dtype=np.float32)
-    for feature, count in enumerate(n_knots):
-        inner = slice(degree, degree + count + 1)
-        first[feature, inner] = knots[feature, inner]
-        after[feature, degree : degree + count] = knots[feature, degree + 1 : degree + count + 1]
-    values = graph("Cast", graph("And", graph("GreaterOrEqual", x, first), graph("Less", x, after)), to=FLOAT)
-    for q in range(1, degree + 1):
-        end = n_intervals - q
-        share = graph("Div", values, _widths(knots, q))
-        rising = graph("Mul", graph("Sub", x, knots[:, : end + 1]), share)
-        falling = graph("Mul", graph("Sub", knots[:, q : n_intervals + 1], x), share)
-        values = graph("Add", graph.slice(rising, 0, end, axis=2), graph.slice(falling, 1, end + 1, axis=2))
-    return values
-
-
-def _normalised(graph: OnnxGraph, rows: str, *, sizes: Array, width: int) -> str:
+def _normalised(graph: Graph, rows: str, *, sizes: Array, width: int) -> str:
     """Add LayerNorm without parameters over the first `sizes` columns of each feature."""
     counts = sizes.astype(np.float32)[:, None]
     used = (np.arange(width) < sizes[:, None]).astype(np.float32)

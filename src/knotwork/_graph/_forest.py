@@ -93,6 +93,11 @@ class Forest:
         return replace(self, outputs=self.outputs + np.int32(first), start=start)
 
     @property
+    def arrays(self) -> tuple[npt.NDArray[Any], ...]:
+        """The fields that are arrays, in their order."""
+        return tuple(getattr(self, each.name) for each in fields(self)[1:])
+
+    @property
     def n_trees(self) -> int:
         """Number of trees."""
         return len(self.roots)
@@ -150,52 +155,6 @@ class Forest:
         ends = self.code_starts.astype(np.int64) + lengths
         if len(ends) and (self.code_starts.min() < 0 or ends.max() > len(self.code_values)):
             raise argument_error("code_starts", "leave a number for each code", len(self.code_values))
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class TreeColumns:
-    """The columns of a table as trees are grown on them: numbers, then codes.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n, n_numerical + n_categorical)
-        Numbers, NaN where missing, and codes.
-    n_numerical : int
-        Number of numerical columns.
-    cardinalities : tuple of int
-        Number of codes of each categorical column.
-    """
-
-    values: Floats
-    n_numerical: int
-    cardinalities: tuple[int, ...]
-
-    @property
-    def categorical(self) -> list[int]:
-        """Places of the categorical columns."""
-        return list(range(self.n_numerical, self.n_numerical + len(self.cardinalities)))
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Grown:
-    """Trees of one model, and how it was trained.
-
-    Parameters
-    ----------
-    forest : Forest
-        The trees up to the best number of rounds.
-    loss, score : ndarray of shape (n_rounds,)
-        The metric on training and validation rows after every round; scores are NaN without such rows.
-    best : int
-        The number of rounds that was kept.
-    """
-
-    forest: Forest
-    loss: Floats
-    score: Floats
-    best: int
 
 
 def _check_array(forest: Forest, name: str, length: int) -> None:
