@@ -18,7 +18,7 @@ from knotwork._equals import by_size, whole
 from knotwork._graph import Graph
 from knotwork._light import Predictor, check_suffix, export
 from knotwork._model_page import PageSubject, ReportedEstimator
-from knotwork._preparation.columns import CodedTable, Columns
+from knotwork._preparation.columns import CodedTable, Columns, ReadTable
 from knotwork._preparation.targets import Labels, check_target, target_name
 from knotwork._tables import check_weights
 from knotwork.additive._edits import EditScores, with_edits
@@ -68,12 +68,14 @@ LEVELS = np.linspace(0.0, 1.0, 2001)
 
 RISING = {"increasing": 1, "decreasing": -1}
 BENDING = {"convex": 1, "concave": -1}
+STRAIGHT = "linear"
 
 
 class AdditiveModel(ReportedEstimator):
     """The common part of the two estimators."""
 
     columns_: Columns
+    target_name_: str | None
     terms_: list[Term]
     solutions_: list[Solution]
     term_importances_: FloatArray
@@ -85,7 +87,7 @@ class AdditiveModel(ReportedEstimator):
         size: int = 100,
         pairs: int | Sequence[tuple[Any, Any]] = 0,
         monotone: Mapping[Any, str] | None = None,
-        curvature: Mapping[Any, str] | None = None,
+        curvature: Mapping[Any, str] | str | None = None,
         categorical: Any = None,
     ) -> None:
         self.size = size
@@ -130,17 +132,16 @@ class AdditiveModel(ReportedEstimator):
             hint = "This estimator requires y to be passed, but the target y is None."
             raise argument_error("y", "be given", None, hint)
         began = perf_counter()
-        columns, table = Columns.learn(X, self.categorical)
+        columns, table = X if isinstance(X, ReadTable) else Columns.learn(X, self.categorical)
         columns.warn()
         table, target, weights = _used_rows(table, y, sample_weight)
         responses = self._read_target(target)
-        self.columns_ = columns
+        self.columns_, self.target_name_ = columns, target_name(y)
         self._set_names()
         fit = _Fit(self, table, responses, weights)
         self.terms_, self.solutions_ = fit.run()
         self.term_importances_ = fit.importances()
         self._finish(fit)
-        self._target_name = target_name(y)
         self._record = remembered(self, table, fit.responses, sums=fit.sums, weights=weights, began=began)
         return self
 
@@ -156,7 +157,7 @@ class AdditiveModel(ReportedEstimator):
 
     def _read(self, X: Any) -> CodedTable:
         check_is_fitted(self)
-        return self.columns_.read(X)
+        return X if isinstance(X, CodedTable) else self.columns_.read(X)
 
     def _sums(self, X: Any) -> FloatArray:
         """Return the sums of all terms, of shape (n_fits, n)."""
@@ -331,7 +332,11 @@ class AdditiveModel(ReportedEstimator):
         check_is_fitted(self)
         labels = self.labels_ if isinstance(self, AdditiveClassifier) else None
         names = [""] if labels is None else [str(label) for label in labels.values]
-        return predictor_of_terms(self.terms_, self.solutions_, Predictor(Graph(), self.columns_, labels, tuple(names)))
+        return predictor_of_terms(
+            self.terms_,
+            self.solutions_,
+            Predictor(Graph(), self.columns_, labels, tuple(names), target_name=self.target_name_),
+        )
 
     def summary(self) -> str:
         """Return a text of the terms, the most important first: how much they add, and how curved they are."""
@@ -539,16 +544,18 @@ class _Fit:
 def _shapes(model: AdditiveModel, names: Sequence[Any]) -> dict[Any, Shape]:
     """Return what each curve must be."""
     shapes = dict.fromkeys(names, Shape())
-    for argument, given, words in (("monotone", model.monotone, RISING), ("curvature", model.curvature, BENDING)):
+    curvature = dict.fromkeys(names, STRAIGHT) if model.curvature == STRAIGHT else model.curvature
+    for argument, given, words in (("monotone", model.monotone, RISING), ("curvature", curvature, BENDING)):
         if given is not None and not isinstance(given, Mapping):
             raise type_error(argument, "be a mapping from columns to words", given)
         for name, word in (given or {}).items():
             if name not in shapes:
                 hint = suggestion(name, names)
                 raise argument_error(argument, f"name numerical columns, {listed(names)}", name, hint)
-            code = words[check_choice(word, f"{argument}[{name!r}]", words)]
-            old = shapes[name]
-            shapes[name] = Shape(code, old.bending) if argument == "monotone" else Shape(old.rising, code)
+            known = words if argument == "monotone" else {**words, STRAIGHT: 0}
+            code = known[check_choice(word, f"{argument}[{name!r}]", known)]
+            rising = shapes[name].rising
+            shapes[name] = Shape(code) if argument == "monotone" else Shape(rising, code, word == STRAIGHT)
     return shapes
 
 
@@ -573,8 +580,9 @@ class AdditiveRegressor(RegressorMixin, AdditiveModel):
         named pairs, as in ``[("latitude", "longitude")]``. Columns of `monotone` and `curvature` are in no pair.
     monotone : mapping, optional
         Columns whose curves must rise or fall: ``{"age": "increasing", "distance": "decreasing"}``.
-    curvature : mapping, optional
-        Columns whose curves must be ``"convex"`` or ``"concave"``.
+    curvature : mapping or "linear", optional
+        Columns whose curves must be ``"convex"``, ``"concave"`` or ``"linear"``; the word alone makes all of them
+        straight lines, which is a linear model.
     categorical : sequence, optional
         Columns of numbers that are categories: names, or positions in an array.
 

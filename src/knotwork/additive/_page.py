@@ -116,7 +116,7 @@ def page_subject(model: AdditiveModel) -> PageSubject:
         kind=type(model).__name__,
         task="classification" if is_class else "regression",
         columns=columns,
-        target=getattr(model, "_target_name", None) or "the target",
+        target=model.target_name_ or "the target",
         outputs=[str(label) for label in model.classes_.tolist()] if isinstance(model, AdditiveClassifier) else [""],
         error="logarithm" if is_class else "square",
         predict=partial(_predict, model),
