@@ -3,6 +3,7 @@
     python benchmarks/additive.py                                  everything that is missing and installed
     python benchmarks/additive.py --models additive ebm --tables california --folds 0 1
     python benchmarks/additive.py --again --models additive pygam  those of each table once more, one after the other
+    python benchmarks/additive.py --monotone 1000000               curves that must rise on so many rows, and pyGAM's
     python benchmarks/additive.py --page                           print the tables of the existing results
     python benchmarks/additive.py --write                          write them into the guide and benchmarks/README.md
 
@@ -410,6 +411,30 @@ def write(out: Path) -> None:
     save_figure(picture(frame), ROOT / "docs" / "images" / f"{PICTURE}.svg")
 
 
+def monotone(n_rows: int) -> None:
+    """Print seconds and R2 of curves that must rise, of ours and, where it is installed, of pyGAM."""
+    random = np.random.default_rng(0)
+    X = random.uniform(size=(n_rows, 3))
+    mean = np.sqrt(X[:, 0]) + (X[:, 1] > 0.5) + X[:, 2] ** 2
+    y, grid = mean + random.normal(size=n_rows), random.uniform(size=(10_000, 3))
+    truth = np.sqrt(grid[:, 0]) + (grid[:, 1] > 0.5) + grid[:, 2] ** 2
+    fits: dict[str, Callable[[], Any]] = {
+        "AdditiveRegressor": lambda: kw.AdditiveRegressor(monotone=dict.fromkeys(range(3), "increasing")).fit(X, y)
+    }
+    if find_spec("pygam") is not None:
+        from pygam import LinearGAM, s  # noqa: PLC0415 - only where it is installed
+
+        rising = [s(place, constraints="monotonic_inc") for place in range(3)]
+        fits["pyGAM"] = lambda: LinearGAM(sum(rising[1:], start=rising[0])).fit(X, y)
+    kw.AdditiveRegressor(monotone={0: "increasing"}).fit(X[:N_WARM], y[:N_WARM])
+    for name, fit in fits.items():
+        began = time.perf_counter()
+        model = fit()
+        seconds = time.perf_counter() - began
+        error = np.square(model.predict(grid) - truth).mean() / truth.var()
+        print(f"{name}: {n_rows:,} rows in {seconds:.1f} s, {1.0 - error:.5f} of the variance of the mean explained")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results")
@@ -419,12 +444,15 @@ def main() -> None:
     parser.add_argument("--limit", type=int, default=LIMIT, help="CPU seconds of a fit")
     parser.add_argument("--again", action="store_true", help="fit also what is done; the last line counts")
     parser.add_argument("--one", nargs=3, metavar=("TABLE", "MODEL", "FOLD"), help="one fit, in this process")
+    parser.add_argument("--monotone", type=int, metavar="ROWS", help="time curves that must rise, and nothing else")
     parser.add_argument("--page", action="store_true", help="print the page of existing results, fit nothing")
     parser.add_argument("--write", action="store_true", help="write the pages of existing results, fit nothing")
     options = parser.parse_args()
     if options.one:
         table, model, fold = options.one
         fit_one(table, model, int(fold), options.limit)
+    elif options.monotone:
+        monotone(options.monotone)
     elif options.page:
         print(page(read(options.out)))
     elif options.write:

@@ -43,6 +43,7 @@ LAYERS = [
     "_trees",
     "_preparation",
     "_light",
+    "_model_page",
     "additive",
     "estimators",
     "_runtime",
@@ -270,6 +271,7 @@ def test_only_layers_that_keep_something_write_files():
     keeping = {
         "_model_files",
         "_light",
+        "_model_page",
         "_predictions",
         "estimators",
         "datasets",

@@ -108,7 +108,7 @@ def test_the_size_of_a_file_is_that_of_its_numbers(name, tmp_path):
         table = rows.assign(a=rows["a"] + noise, b=rows["b"] - noise)
         MODELS[name]().fit(table, np.tile(Y, copies)).save(tmp_path / "model.knotwork")
         sizes.append((tmp_path / "model.knotwork").stat().st_size)
-    assert max(sizes) < 5_000_000
+    assert max(sizes) < 30_000_000
     if name == "network":  # of more rows trees are deeper, and curves have more functions
         assert sizes[1] < 1.5 * sizes[0]
 
@@ -154,4 +154,5 @@ def test_a_penalty_of_differences_in_a_pipeline():
     error = search.predict(grid) - np.sin(7 * grid[:, 0])
     assert np.sqrt(np.mean(error**2)) < 0.12
     wave, nothing = search.best_estimator_[-1].effects()
-    assert nothing.degrees < 1.5 < 3.0 < wave.degrees < 20.0
+    assert nothing.degrees < 1.5
+    assert 3.0 < wave.degrees < 20.0

@@ -257,7 +257,7 @@ def test_onnx_exports_a_family(part, tmp_path, method):
     session = runtime.InferenceSession(tmp_path / "model.onnx", providers=["CPUExecutionProvider"])
     (predicted,) = session.run(["prediction"], {"numbers": X.to_numpy(dtype=np.float64)})
     np.testing.assert_allclose(predicted, model.predict(X), rtol=0, atol=1e-5)
-    FAMILIES["hinges"] = replace(FAMILIES["hinges"], to_graph=None)  # `part` takes it away; monkeypatch would come later
+    FAMILIES["hinges"] = replace(FAMILIES["hinges"], to_graph=None)  # `part` takes it away
     with pytest.raises(ArgumentError, match="family with a function to_graph, to be exported, got .*hinges"):
         model.export_onnx(tmp_path / "model.onnx")
 

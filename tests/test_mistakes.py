@@ -81,7 +81,9 @@ def test_the_name_of_one_column_is_that_column():
         additive.effects("sped")
 
 
-@pytest.mark.parametrize(("first", "suggested"), [(0, "period=24, or period=(0, 24)"), (1, "period=24, or period=(1, 25)")])
+@pytest.mark.parametrize(
+    ("first", "suggested"), [(0, "period=24, or period=(0, 24)"), (1, "period=24, or period=(1, 25)")]
+)
 def test_hours_without_a_period_are_noticed(first, suggested):
     hours = np.tile(np.arange(first, first + 24.0), 3)[:, None]
     with pytest.warns(UserWarning, match=f"and no period: {first} and {first + 23} become one point. Pass ") as caught:
@@ -98,7 +100,10 @@ def test_hours_without_a_period_are_noticed(first, suggested):
         (lambda: kw.TabularRegressor(**TINY).fit(X, Y, epochs=3), "training=knotwork.TrainingConfig"),
         (lambda: kw.SplineEncoder(n_knots=4), "Write size: a basis has n_knots"),
         (lambda: kw.make_encoder("BS-Q", n_knots=4), "The size, which is n_knots"),
-        (lambda: kw.TabularRegressor(backbone=torch.nn.Linear(2, 1)).fit(X, Y), "A torch module has no axis of members"),
+        (
+            lambda: kw.TabularRegressor(backbone=torch.nn.Linear(2, 1)).fit(X, Y),
+            "A torch module has no axis of members",
+        ),
     ],
 )
 def test_arguments_of_other_libraries_are_explained(call, words):
@@ -109,10 +114,22 @@ def test_arguments_of_other_libraries_are_explained(call, words):
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"objective": lambda p, y: torch.as_tensor(np.square(p.numpy() - y.numpy()))}, "use functions of torch, not of NumPy"),
+        (
+            {"objective": lambda p, y: torch.as_tensor(np.square(p.numpy() - y.numpy()))},
+            "use functions of torch, not of NumPy",
+        ),
         ({"device": "meta"}, "be one that computes"),
     ],
 )
 def test_losses_and_devices_that_cannot_train(settings, words):
     with pytest.raises(ArgumentError, match=words):
         kw.TabularRegressor(**{**TINY, **settings}).fit(X, Y)
+
+
+def test_many_classes_are_said():
+    """Before the fit, which takes minutes."""
+    model = kw.AdditiveClassifier()
+    with pytest.warns(
+        UserWarning, match="y has 60 classes, each of which gets curves of its own: .* AdditiveRegressor"
+    ):
+        model._read_target(np.arange(120) % 60)

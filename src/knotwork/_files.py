@@ -33,8 +33,8 @@ def write_atomically(path: str | os.PathLike[str], write: Write) -> None:
     """Write a file under a temporary name, and rename it when all of it is on the disk.
 
     Readers see the old file, or none, until the new one is complete. If anything fails, for example because the disk is
-    full, the old file is unchanged and no temporary file remains; those of killed processes are removed an hour later. A
-    replaced file keeps its permissions. If the path is a symbolic link, the file that it points to is replaced.
+    full, the old file is unchanged and no temporary file remains; those of killed processes are removed an hour later.
+    A replaced file keeps its permissions. If the path is a symbolic link, the file that it points to is replaced.
 
     Parameters
     ----------

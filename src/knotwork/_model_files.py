@@ -197,7 +197,7 @@ class TensorFile:
                 raise ValueError("the lengths of its tensors are not valid")
             self.shapes[name], self._starts[name], at = tuple(shape), 8 + length + start, end
         if at != n_bytes:
-            raise ValueError(f"it has {n_bytes:,} bytes of tensors, and its header tells of {at:,}")
+            raise ValueError("its tensors are not complete, or more follows them")
 
     def read(self, name: str) -> Array:
         """Return an array."""

@@ -208,7 +208,7 @@ def _features(frame: pd.DataFrame, columns: "Columns", target: str | None, file:
     """
     if columns.names is None:
         return frame.drop(columns=[target] if target in frame else [])
-    _check_names(frame.columns, columns, file)
+    _check_names(list(frame.columns), columns, file)
     return frame[[name for name in columns.names if name in frame.columns]]
 
 

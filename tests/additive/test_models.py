@@ -360,7 +360,8 @@ def test_curves_do_not_swing_between_clumped_values(size, seed):
     gaps = values[:-1, None] + shares * np.diff(values)[:, None]
     curve = model.predict(np.column_stack([gaps.ravel(), np.zeros(gaps.size)])).reshape(gaps.shape)
     low, high = np.sort(curve[:, [0, -1]], axis=1).T[:, :, None]
-    assert (curve >= low - 1e-6).all() and (curve <= high + 1e-6).all()
+    assert (curve >= low - 1e-6).all()
+    assert (curve <= high + 1e-6).all()
     is_new = np.isin(place, np.flatnonzero(random.integers(5, size=len(values)) == 0))
     unseen = kw.AdditiveRegressor(size=size).fit(X[~is_new], y[~is_new])
     assert unseen.score(X[is_new], y[is_new]) > 0.3

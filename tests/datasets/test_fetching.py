@@ -133,7 +133,9 @@ def test_a_write_that_fails_leaves_nothing(small_registry, server, monkeypatch):
 
 @pytest.mark.parametrize("key", [key for key, source in DATASET_SOURCES.items() if isinstance(source, ByHand)])
 def test_a_table_without_a_server_is_explained(key):
-    with pytest.raises(DatasetUnavailableError, match=f"'{key}'.*cannot be built from a download.* Take .*KNOTWORK_DATA"):
+    with pytest.raises(
+        DatasetUnavailableError, match=f"'{key}'.*cannot be built from a download.* Take .*KNOTWORK_DATA"
+    ):
         fetch_dataset(key)
 
 

@@ -129,8 +129,8 @@ def test_plots_and_pictures(regressor, classifiers, tmp_path):
             assert isinstance(figure, Figure)
             figure.savefig(tmp_path / f"{place}{which}.png")
         html = model._repr_mimebundle_()["text/html"]
-        drawn = ElementTree.fromstring(html[html.rindex("<div style=") :])
-        assert len(list(drawn.iter("svg"))) == len(model.columns_.numerical_names)
+        drawn = ElementTree.fromstring(html[: html.index("<style>")])
+        assert len(list(drawn.iter("svg"))) == 1 + len(model.columns_.seen)  # errors, and an effect of each column
     titles = [axis.get_title() for axis in regressor.plot_effects(X, ["<city>$x$"]).axes]
     assert titles == ["<city>$x$"]
     assert "<svg role" not in kw.TabularRegressor()._repr_html_()

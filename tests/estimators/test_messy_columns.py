@@ -1,5 +1,8 @@
 """Estimators on columns as people write them: warnings, files, ONNX, importances, and quality."""
 
+import json
+from datetime import datetime, timedelta
+
 import numpy as np
 import onnxruntime as runtime
 import pandas as pd
@@ -64,10 +67,38 @@ def test_a_loaded_model_reads_the_same(tmp_path):
 
 def test_onnx_takes_the_numbers(tmp_path):
     model, X, _ = fitted()
-    model.export_onnx(tmp_path / "model.onnx")
+    with pytest.warns(ColumnWarning, match="leaves the conversion of 'price', 'sold', 'paid' to its caller"):
+        model.export_onnx(tmp_path / "model.onnx")
     session = runtime.InferenceSession(tmp_path / "model.onnx", providers=["CPUExecutionProvider"])
     given = {"numbers": model.columns_.read(X).numbers, "town": X[["town"]].to_numpy(dtype=object)}
     np.testing.assert_allclose(session.run(None, given)[0], model.predict(X), rtol=1e-3, atol=1e-2)
+    columns = json.loads(session.get_modelmeta().custom_metadata_map["columns"])
+    said = {each["label"]: each["conversion"] for each in columns}
+    assert said["price"] == "text is a number with the decimal sign '.' and groups of digits by ','"
+    assert said["paid"] == "'yes' is 1 and 'no' is 0, in any case"
+    assert said["sold"].startswith("the numbers of a date: elapsed days: days since 1970-01-01 00:00 as a decimal number")
+    assert "month: sin(2 pi m / 12) and cos(2 pi m / 12) with m = month - 1, from 0 to 11" in said["sold"]
+    assert columns[2]["numbers"] == [name for name in model.columns_.numerical_names if name.startswith("sold")]
+
+
+def test_the_conversions_of_a_date_are_those_of_its_numbers():
+    """What the metadata says of dates, by Python's own calendar."""
+    moments = [datetime(1969, 12, 31, 18, 30), datetime(2024, 2, 29, 23, 59, 30)]
+    X = pd.DataFrame({"sold": pd.to_datetime(moments * 20), "x": np.arange(40.0)})
+    columns = kw.TabularRegressor("Std", training=kw.TrainingConfig(max_epochs=1), **SHORT).fit(X, X["x"]).columns_
+    given = dict(zip(columns.numerical_names, columns.read(X).numbers[:2].T, strict=True))
+    days = [(each - datetime(1970, 1, 1)) / timedelta(days=1) for each in moments]
+    angles = {
+        "month": [2 * np.pi * (each.month - 1) / 12 for each in moments],
+        "weekday": [2 * np.pi * each.weekday() / 7 for each in moments],
+        "hour": [2 * np.pi * (each.hour + each.minute / 60 + each.second / 3600) / 24 for each in moments],
+        "day of year": [2 * np.pi * (each.timetuple().tm_yday - 1) / 365.25 for each in moments],
+    }
+    np.testing.assert_allclose(given["sold (elapsed days)"], days, rtol=1e-14)
+    np.testing.assert_array_equal(given["sold (year)"], [1969, 2024])
+    for part, angle in angles.items():
+        np.testing.assert_allclose(given[f"sold ({part}, sine)"], np.sin(angle), atol=1e-12)
+        np.testing.assert_allclose(given[f"sold ({part}, cosine)"], np.cos(angle), atol=1e-12)
 
 
 def test_a_date_has_one_encoding_and_ignored_columns_may_be_named():

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import knotwork as kw
+from knotwork.estimators import _updates
 
 SMALL = {"training": kw.TrainingConfig(max_epochs=15), "validation": 3, "random_state": 0, "device": "cpu"}
 MODELS = {
@@ -28,7 +29,7 @@ def rows(n, seed, *, move=0.0):
 def test_rows_as_before(name):
     X, y = rows(600, 0)
     model = MODELS[name]().fit(X, y)
-    before = [np.copy(piece.forests[0].value) for piece in model.trained_.pieces if name == "trees"]
+    before = forests(model)
     new, target = rows(500, 1)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -37,8 +38,16 @@ def test_rows_as_before(name):
     assert list(model.drift_.index) == ["a", "b", "city", "target"]
     again, wanted = rows(800, 2)
     assert model.score(again, wanted) > MODELS[name]().fit(X, y).score(again, wanted) - 0.02
-    for values, piece in zip(before, model.trained_.pieces, strict=False):
-        np.testing.assert_array_equal(piece.forests[0].value[: len(values)], values)
+    if name == "trees":  # those of LightGBM go on
+        assert any(begins_with(after, values) for after in forests(model) for values in before)
+
+
+def forests(model):
+    return [np.copy(forest.value) for piece in model.trained_.pieces for forest in getattr(piece, "forests", ())]
+
+
+def begins_with(after, values):
+    return len(after) > len(values) and np.array_equal(after[: len(values)], values)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -70,16 +79,14 @@ def test_classes_and_new_categories():
         model.update(new, np.arange(400) % 3)
 
 
-def test_what_is_worse_is_not_kept():
-    X, y = rows(600, 0)
+def test_what_is_worse_is_not_kept(monkeypatch):
+    X, y = rows(300, 0)
     model = kw.TabularRegressor("BS-Q@7", **SMALL).fit(X, y)
     before = model.predict(X)
-    model.set_params(training=kw.TrainingConfig(max_epochs=1, learning_rate=0.9))
-    new, target = rows(60, 1)
-    model._model.warm.plan.recipes[0].config.__dict__["learning_rate"] = 0.9
-    model.update(new, target)
-    assert np.isfinite(model.predict(X)).all()
-    assert np.corrcoef(model.predict(X), before)[0, 1] > 0.5
+    monkeypatch.setattr(_updates, "_score", lambda model, data: 0.0)  # no error is smaller
+    model.update(*rows(60, 1))
+    np.testing.assert_array_equal(model.predict(X), before)
+    assert list(model.drift_.index) == ["a", "b", "city", "target"]
 
 
 def test_what_an_update_needs(tmp_path):

@@ -63,10 +63,8 @@ def in_node(path, X, *calls):
         f"const model = require({json.dumps(str(path))}), rows = JSON.parse(require('fs').readFileSync(0));\n"
         f"process.stdout.write(JSON.stringify([{text}], (k, v) => ArrayBuffer.isView(v) ? Array.from(v) : v));"
     )
-    done = subprocess.run(
-        ["node", script], input=json.dumps(cells(X), allow_nan=True).replace("-Infinity", "-1e999").replace("Infinity", "1e999"),
-        capture_output=True, text=True, check=False, timeout=120,
-    )  # fmt: skip
+    rows = json.dumps(cells(X)).replace("Infinity", "1e999")
+    done = subprocess.run(["node", script], input=rows, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

@@ -1,4 +1,4 @@
-"""The light runtime, JavaScript and C predict what torch does: every backbone, encoding, objective and kind of member."""
+"""The light runtime, JavaScript and C predict what torch does: every backbone, encoding, objective and kind."""
 
 import numpy as np
 import pytest
@@ -15,6 +15,7 @@ from tests.estimators.saved_cases import (
     of_trees_and_networks,
     table,
     target,
+    uneven_weights,
 )
 from tests.estimators.test_onnx import ENCODINGS, hard_rows
 from tests.light.cases import in_c, in_node
@@ -68,7 +69,6 @@ def test_every_encoding(tmp_path, encoding):
 
 
 OWN = {"quantiles": Quantile((0.1, 0.5, 0.9))}
-KINDS = {"quantile": OWN["quantiles"]}
 
 
 @pytest.mark.parametrize("name", [*OBJECTIVES, "quantiles"])
@@ -102,8 +102,10 @@ def test_standard_deviations(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["number", "int"])
-def test_trees_and_networks(tmp_path, kind):
+def test_trees_and_networks(tmp_path, monkeypatch, kind):
+    monkeypatch.setattr("knotwork.estimators._combination.bagged_weights", uneven_weights)
     model = of_trees_and_networks(kind)
+    assert len(model.trained_.pieces) > 1
     assert_runtimes_agree(model, hard_rows(fitted(), 200), tmp_path)
 
 

@@ -52,8 +52,8 @@ def judged(X, y, task="regression"):
 
 TABLES = {
     "entity": (storms, "same value of column 'storm' predict each other: .* pass groups=X\\['storm'\\] to fit"),
-    "time": (drifting, "The target drifts with the time in column 'day': .* Pass validation=\"time\" if"),
-    "copies": (copied, "Rows repeat each other: .* X.drop_duplicates"),
+    "time": (drifting, "The target drifts with time in column 'day': .* Pass validation=\"time\" if"),
+    "copies": (copied, "Rows repeat each other: .*X.drop_duplicates"),
 }
 
 
@@ -78,7 +78,9 @@ def test_who_has_divided_the_rows_hears_nothing(name):
 def test_the_line_to_type_sorts_rows_that_are_mixed():
     X, y = drifting()
     order = RANDOM.permutation(len(X))
-    assert "Sort the rows by 'day' and pass validation=\"time\"" in judged(X.iloc[order].reset_index(drop=True), y[order])
+    assert "Sort the rows by 'day' and pass validation=\"time\"" in judged(
+        X.iloc[order].reset_index(drop=True), y[order]
+    )
 
 
 def test_classes_have_entities_too():
@@ -129,7 +131,8 @@ def test_time_must_ascend_for_the_last_rows_to_be_later():
 
 
 @pytest.mark.parametrize(
-    "key", ["california", "diamonds", "house_sales", "sulfur", "protein", "adult", "churn", "eeg", "gamma", "wine_quality"]
+    "key",
+    ["california", "diamonds", "house_sales", "sulfur", "protein", "adult", "churn", "eeg", "gamma", "wine_quality"],
 )
 @pytest.mark.skipif(not (DATA / "datasets.json").exists(), reason="the real tables are missing")
 def test_ten_real_tables_are_silent(key):

@@ -182,7 +182,7 @@ def _curve(x: Array, breaks: Array, coefficients: Array, missing: Array) -> Arra
 
 
 def _surface(x: Array, y: Array, x_breaks: Array, y_breaks: Array, coefficients: Array) -> Array:
-    """Return polynomials of two values by coefficients of shape (K + 1, L + 1, p + 1, q + 1, k); 0 if one is missing."""
+    """Return polynomials of two values by coefficients of shape (K + 1, L + 1, p + 1, q + 1, k), or 0."""
     (i, u), (j, v) = _places(x, x_breaks), _places(y, y_breaks)
     chosen = coefficients[i, j]
     powers = [each[:, None] ** np.arange(n) for each, n in ((u, chosen.shape[1]), (v, chosen.shape[2]))]

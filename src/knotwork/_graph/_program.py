@@ -1,56 +1,53 @@
 """Graphs as programs: their operations in numpy, one after the other, for a few rows at a time."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import Any, final
 
 import numpy as np
 
 from knotwork._graph._graph import Array, Graph
+from knotwork._graph._lanes import Source, plan
 from knotwork._graph._operations import OPERATIONS
 
-ROWS_AT_A_TIME_IN_CACHE = 512
+ROWS_IN_CACHE = 256
 """Rows that go through all operations together: their values stay in the cache of a processor."""
-
-Step = tuple[Callable[..., Array], tuple[int, ...], int, tuple[int, ...]]
-"""A function, the places of its inputs and of its result, and of values that are not needed after it."""
 
 
 @final
 class Program:
-    """A graph that computes its outputs.
+    """A graph that computes its outputs; members of the same form are computed together.
 
     Parameters
     ----------
     graph : Graph
         The graph, with the inputs ``numbers`` and ``codes``.
+    n_numbers, n_codes : int
+        Columns of the inputs.
 
     Examples
     --------
     >>> graph = Graph()
     >>> graph.outputs["prediction"] = graph("Mul", "numbers", np.float64(2.0))
-    >>> Program(graph)(np.array([[1.0], [3.0]]), np.empty((2, 0), dtype=np.int64))["prediction"].tolist()
+    >>> Program(graph, 1, 0)(np.array([[1.0], [3.0]]), np.empty((2, 0), dtype=np.int64))["prediction"].tolist()
     [[2.0], [6.0]]
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, n_numbers: int, n_codes: int) -> None:
         graph = graph.needed(list(graph.outputs))
-        names = ["numbers", "codes", *graph.constants, *(node.output for node in graph.nodes)]
-        places = {name: place for place, name in enumerate(names)}
-        self._outputs = {name: places[value] for name, value in graph.outputs.items()}
-        self._values: list[Any] = [None, None, *graph.constants.values(), *([None] * len(graph.nodes))]
-        last = {places[name]: number for number, node in enumerate(graph.nodes) for name in node.inputs}
-        kept = {*range(2 + len(graph.constants)), *self._outputs.values()}
-        self._steps: list[Step] = []
-        for number, node in enumerate(graph.nodes):
-            function = OPERATIONS[node.operation].function
-            inputs = tuple(places[name] for name in node.inputs)
-            over = tuple({place for place in inputs if last[place] == number} - kept)
-            attributes = {key: value for key, value in node.attributes.items()}
-            call = partial(function, **attributes) if attributes else function
-            self._steps.append((call, inputs, places[node.output], over))
+        row = {"numbers": np.zeros((1, n_numbers)), "codes": np.zeros((1, n_codes), dtype=np.int64)}
+        ranks = {name: np.ndim(value) for name, value in traced(graph, row).items()}
+        self._steps, self._constants, self._outputs = plan(graph, ranks)
+        last: dict[Any, int] = {}
+        for number, step in enumerate(self._steps):
+            last |= {key: number for source in step.sources for key in _keys(source)}
+        kept = {*self._constants, *(key for source in self._outputs.values() for key in _keys(source))}
+        over: list[list[Any]] = [[] for _ in self._steps]
+        for key, number in last.items():
+            if key not in kept and key not in ("numbers", "codes"):
+                over[number].append(key)
+        self._over = over
 
     def __call__(self, numbers: Array, codes: Array) -> dict[str, Array]:
         """Return the outputs by name, each with a row for every row of the inputs.
@@ -63,23 +60,36 @@ class Program:
             Codes of categories; 0 where missing or unseen.
         """
         n_rows = len(numbers)
-        if n_rows <= ROWS_AT_A_TIME_IN_CACHE:
+        if n_rows <= ROWS_IN_CACHE:
             return self._part(numbers, codes)
-        starts = range(0, n_rows, ROWS_AT_A_TIME_IN_CACHE)
-        parts = [slice(start, start + ROWS_AT_A_TIME_IN_CACHE) for start in starts]
+        parts = [slice(start, start + ROWS_IN_CACHE) for start in range(0, n_rows, ROWS_IN_CACHE)]
         with ThreadPoolExecutor(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None) as pool:
             results = list(pool.map(lambda rows: self._part(numbers[rows], codes[rows]), parts))
         return {name: np.concatenate([result[name] for result in results]) for name in self._outputs}
 
     def _part(self, numbers: Array, codes: Array) -> dict[str, Array]:
-        values = self._values.copy()
-        values[0], values[1] = numbers, codes
+        values: dict[Any, Array] = {**self._constants, "numbers": numbers, "codes": codes}
         with np.errstate(all="ignore"):
-            for function, inputs, place, over in self._steps:
-                values[place] = function(*[values[each] for each in inputs])
-                for each in over:
-                    values[each] = None
-        return {name: values[place] for name, place in self._outputs.items()}
+            for step, over in zip(self._steps, self._over, strict=True):
+                values[step.target] = step.call(*[_taken(values, source) for source in step.sources])
+                for key in over:
+                    del values[key]
+        return {name: _taken(values, source) for name, source in self._outputs.items()}
+
+
+def _taken(values: Mapping[Any, Array], source: Source) -> Array:
+    key, lane = source
+    if lane is not None:
+        return values[key][lane]
+    if key in values:
+        return values[key]
+    return np.stack([_taken(values, each) for each in key[1]])
+
+
+def _keys(source: Source) -> list[Any]:
+    """Return the values of which a source is made."""
+    key = source[0]
+    return [each[0] for each in key[1]] if isinstance(key, tuple) and key[0] == "some" else [key]
 
 
 def traced(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:

@@ -97,7 +97,8 @@ static inline void layernorm_##N(const T *x, const T *w, const T *b, T *o, int n
   const double unit = 1 / sqrt(square / n + epsilon); \\
   for (int k = 0; k < n; k++) o[k] = (T)((x[k] - mean) * unit * w[k] + b[k]); \\
 } \\
-static inline void splines_##N(const T *x, const T *t, const int *counts, T *o, int features, int length, int degree) { \\
+static inline void splines_##N(const T *x, const T *t, const int *counts, T *o, int features, int length, \\
+    int degree) { \\
   const int width = length - 1 - degree; T v[32]; \\
   for (int f = 0; f < features; f++, t += length, o += width) { \\
     int at = 0; \\
@@ -155,8 +156,9 @@ static inline void surface(double x, double y, const double *x_breaks, int nx, c
   }
 }
 
-static inline void trees(const double *numbers, const int *codes, int n_numbers, const int *feature, const double *value,
-    const int *left, const int *right, const unsigned char *missing_left, const int *roots, const int *outputs,
+static inline void trees(const double *numbers, const int *codes, int n_numbers, const int *feature,
+    const double *value, const int *left, const int *right, const unsigned char *missing_left, const int *roots,
+    const int *outputs,
     const int *columns, const int *starts, const double *code_values, int n_trees, double *out) {
   for (int tree = 0; tree < n_trees; tree++) {
     int node = roots[tree];
@@ -400,7 +402,8 @@ def _along(helper: str) -> Callable[[_Writer, Node], str]:
         before, length, step = writer.lines_of(x, axis)
         name = f"r{helper}" if node.attributes.get("reverse") else helper
         start = f"i * {length * step} + j"
-        call = f"{name}_{_letter(writer, x)}({writer.pointers[x]} + {start}, {writer.pointers[node.output]} + {start}, {length}, {step});"
+        given = f"{writer.pointers[x]} + {start}, {writer.pointers[node.output]} + {start}, {length}, {step}"
+        call = f"{name}_{_letter(writer, x)}({given});"
         return f"  for (int i = 0; i < {before}; i++) for (int j = 0; j < {step}; j++) {call}"
 
     return statement
@@ -490,8 +493,9 @@ def _gather(writer: _Writer, node: Node) -> str:
 def _layernorm(writer: _Writer, node: Node) -> str:
     x, weight, bias = (writer.pointers[name] for name in node.inputs)
     before, length, _ = writer.lines_of(node.inputs[0], -1)
-    call = f"layernorm_{_letter(writer, node.output)}({x} + i * {length}, {weight}, {bias}, {writer.pointers[node.output]} + i * {length}, "
-    return f"  for (int i = 0; i < {before}; i++) {call}{length}, {node.attributes['epsilon']!r});"
+    given = f"{x} + i * {length}, {weight}, {bias}, {writer.pointers[node.output]} + i * {length}, {length}"
+    call = f"layernorm_{_letter(writer, node.output)}({given}, {node.attributes['epsilon']!r});"
+    return f"  for (int i = 0; i < {before}; i++) {call}"
 
 
 def _spline_statement(writer: _Writer, node: Node) -> str:

@@ -45,7 +45,7 @@ class LightModel(ABC):
     @cached_property
     def _program(self) -> Program:
         names = [name for name in (self._light.output, "std") if name in self._light.graph.outputs]
-        return Program(self._light.graph.needed(names))
+        return self._light.program(*names)
 
     def _outputs(self, X: Any, program: Program) -> dict[str, Floats]:
         return program(*self.columns_.read(X))
@@ -85,7 +85,7 @@ class LightRegressor(LightModel):
 
     @cached_property
     def _interval_program(self) -> Program:
-        return Program(self._light.graph.needed(["centre", "spread"]))
+        return self._light.program("centre", "spread")
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Floats:
         """Return intervals; parameters as in `knotwork.TabularRegressor.predict_interval`, without streams."""
@@ -93,8 +93,10 @@ class LightRegressor(LightModel):
             raise argument_error("coverage", "be a number between 0 and 1", coverage)
         residuals = self._light.residuals
         if residuals is None:
-            raise AttributeError("predict_interval is not available: no rows were held out in the fit, or its "
-                                 "objective cannot be written to a graph. Load with runtime='torch', or fit again.")  # fmt: skip
+            raise AttributeError(
+                "predict_interval is not available: no rows were held out in the fit, or its objective cannot be "
+                "written to a graph. Load with runtime='torch', or fit again."
+            )
         outputs = self._outputs(X, self._interval_program)
         ends = residuals.ends_at(outputs["centre"], outputs["spread"], coverage=float(coverage))
         ends = np.maximum(ends, 0.0) if self._light.is_positive else ends

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from knotwork._checks import argument_error, check_installed
-from knotwork._graph import OPERATIONS, Array, Forest, Graph, Node, Program
+from knotwork._graph import OPERATIONS, Array, Forest, Graph, Node
 from knotwork._light._conversions import column_contents
 from knotwork._light._onnx_trees import add_forest
 from knotwork._light._predictor import Predictor
@@ -48,9 +48,11 @@ def onnx_model(predictor: Predictor) -> bytes:
     for node in given.nodes:
         values[node.output] = _lowered(graph, node, values, given.constants)
     outputs: dict[str, tuple[int, tuple[int | str, ...]]] = {}
+    row = np.zeros((1, len(columns.numerical_names))), np.zeros((1, len(columns.cardinalities)), dtype=np.int64)
+    shapes = {name: value.shape for name, value in predictor.program(*names)(*row).items()}
     for name in names:
         graph.outputs[name] = values[given.outputs[name]]
-        outputs[name] = ONNX_TYPES["float64"], ("n", *_row_shape(given, name, columns))
+        outputs[name] = ONNX_TYPES["float64"], ("n", *shapes[name][1:])
     if predictor.labels is not None:
         classes, type_ = _classes(predictor.labels)
         best = graph("ArgMax", graph.outputs["probabilities"], axis=1, keepdims=0)
@@ -101,13 +103,6 @@ def _lowered(graph: Graph, node: Node, values: dict[str, str], constants: dict[s
 
 def _expanding(graph: Graph, expand: Any) -> Any:
     return lambda operation, *inputs, **attributes: expand(graph, *inputs, **attributes)
-
-
-def _row_shape(graph: Graph, name: str, columns: Columns) -> tuple[int, ...]:
-    """Return the shape of an output for a row."""
-    numbers = np.zeros((1, len(columns.numerical_names)))
-    codes = np.zeros((1, len(columns.cardinalities)), dtype=np.int64)
-    return Program(graph.needed([name]))(numbers, codes)[name].shape[1:]
 
 
 def input_names(columns: Columns) -> list[str]:

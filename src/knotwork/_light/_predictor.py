@@ -1,4 +1,4 @@
-"""What predictions need of a fitted model, without the library that trained it: columns, a graph, classes, residuals."""
+"""What predictions need of a fitted model, without the library that trained it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
-from knotwork._graph import Graph
+from knotwork._graph import Graph, Program
 from knotwork._light._residuals import Residuals
 from knotwork._preparation.columns import Columns
 from knotwork._preparation.targets import Labels
@@ -52,6 +52,11 @@ class Predictor:
     residuals: Residuals | None = None
     is_positive: bool = False
     n_targets: int | None = None
+
+    def program(self, *outputs: str) -> Program:
+        """Return what computes some outputs of the graph."""
+        columns = self.columns
+        return Program(self.graph.needed(outputs), len(columns.numerical_names), len(columns.cardinalities))
 
     @property
     def output(self) -> str:

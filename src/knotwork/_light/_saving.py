@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from knotwork._checks import argument_error, check_choice
-from knotwork._graph import OPERATIONS, Array, Forest, Graph, Program, StoredConstant, pack, unpack
+from knotwork._graph import OPERATIONS, Array, Forest, Graph, StoredConstant, pack, unpack
 from knotwork._light._models import LightClassifier, LightModel, LightRegressor
 from knotwork._light._predictor import Predictor
 from knotwork._light._residuals import Residuals
@@ -57,7 +57,7 @@ def light_model(file: ModelFile, path: Any) -> LightModel:
     model = kind(_predictor(file))
     columns = model.columns_
     row = np.zeros((1, len(columns.numerical_names))), np.zeros((1, len(columns.cardinalities)), dtype=np.int64)
-    outputs = Program(model._light.graph)(*row)
+    outputs = model._light.program(*model._light.graph.outputs)(*row)
     if model._light.output not in outputs:
         raise argument_error("outputs", f"include {model._light.output!r}", list(outputs))
     labels = model._light.labels

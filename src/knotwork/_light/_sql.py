@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from knotwork._checks import argument_error
-from knotwork._graph import Array, Forest, Graph, Node
+from knotwork._graph import OPERATIONS, Array, Forest, Graph, Node
 from knotwork._light._conversions import column_contents
 from knotwork._light._predictor import Predictor
 from knotwork._preparation.learning import Role
@@ -22,8 +22,8 @@ LONGEST = 60
 SUMMED = 40
 """Terms that are added in one expression: engines limit the depth of expressions."""
 
-MOST_STEPS = 5_000
-"""Columns of subqueries at most: engines would refuse, or take minutes for, more."""
+MOST_STEPS, MOST_TREE_NODES = 1_000, 200_000
+"""Columns of subqueries and nodes of trees at most: SQLite takes 30 KB for a node, and 2,000 columns."""
 
 FORMULAS: dict[str, str] = {
     "Abs": "abs({0})",
@@ -40,17 +40,17 @@ FORMULAS: dict[str, str] = {
 """The operations on each element that SQL has."""
 
 
-def name_in_sql(name: str) -> str:
+def _name_in_sql(name: str) -> str:
     """Return a name in double quotes, which may have any character."""
     return '"' + name.replace('"', '""') + '"'
 
 
-def text_in_sql(text: str) -> str:
+def _text_in_sql(text: str) -> str:
     """Return a text as a literal: only the apostrophe has a meaning in it."""
     return "'" + text.replace("'", "''") + "'"
 
 
-def number_in_sql(value: Any) -> str:
+def _number_in_sql(value: Any) -> str:
     """Return a number as a literal of a float."""
     if value != value or abs(value) == np.inf:  # noqa: PLR0124 - only NaN differs from itself
         return "NULL" if value != value else ("1e999" if value > 0 else "-1e999")  # noqa: PLR0124
@@ -60,6 +60,11 @@ def number_in_sql(value: Any) -> str:
 def sql_model(predictor: Predictor) -> bytes:
     """Return a query in SQL; NULL is a missing value."""
     graph = predictor.graph.needed([predictor.output])
+    n_nodes = sum(len(graph.constants[node.inputs[2]]) for node in graph.nodes if node.operation == "Trees")
+    if n_nodes > MOST_TREE_NODES:
+        raise argument_error(
+            "path", f"be of another format: SQL has at most {MOST_TREE_NODES:,} nodes of trees", n_nodes
+        )
     query = _Query(predictor)
     for node in graph.nodes:
         query.add(node, graph)
@@ -72,10 +77,10 @@ def sql_model(predictor: Predictor) -> bytes:
     lines += ["WITH", ",\n".join(query.steps())]
     names = predictor.response_names
     columns = [
-        f"{_spelt(each)} AS {name_in_sql(_output(predictor, name))}" for each, name in zip(values, names, strict=True)
+        f"{_spelt(each)} AS {_name_in_sql(_output(predictor, name))}" for each, name in zip(values, names, strict=True)
     ]
     if predictor.labels is not None:
-        columns.insert(0, f"{_best(values, predictor)} AS {name_in_sql('prediction')}")
+        columns.insert(0, f"{_best(values, predictor)} AS {_name_in_sql('prediction')}")
     lines += [f"SELECT {', '.join(columns)}", f"FROM step{query.n_steps}", 'ORDER BY "knotwork row";', ""]
     return "\n".join(lines).encode()
 
@@ -102,7 +107,7 @@ def _best(values: Array, predictor: Predictor) -> str:
             if other != place
         ]
         shown = (
-            text_in_sql(label)
+            _text_in_sql(label)
             if isinstance(label, str)
             else str(label).upper()
             if isinstance(label, bool)
@@ -113,7 +118,7 @@ def _best(values: Array, predictor: Predictor) -> str:
 
 
 def _spelt(value: Any) -> str:
-    return value if isinstance(value, str) else number_in_sql(value)
+    return value if isinstance(value, str) else _number_in_sql(value)
 
 
 @dataclass
@@ -129,12 +134,12 @@ class _Query:
         columns = self.predictor.columns
         numbers, codes = [], []
         for label, column, about in zip(columns.labels, columns, column_contents(columns), strict=True):
-            source = name_in_sql(str(label))
+            source = _name_in_sql(str(label))
             if column.role == Role.CATEGORICAL:
                 cases = [_category(source, label, code) for code, label in enumerate(column.categories, 1)]
                 codes.append(f"CASE {' '.join(cases)} ELSE 0 END" if cases else "0")
             elif column.role != Role.IGNORED:  # text and dates become these columns of numbers before the query
-                numbers += [f"CAST({name_in_sql(each)} AS DOUBLE PRECISION)" for each in about["numbers"]]
+                numbers += [f"CAST({_name_in_sql(each)} AS DOUBLE PRECISION)" for each in about["numbers"]]
         self.values["numbers"], self.values["codes"] = (self._kept(each, longest=0) for each in (numbers, codes))
 
     @property
@@ -170,8 +175,8 @@ class _Query:
         given = [self.values[name] if name in self.values else graph.constants[name] for name in node.inputs]
         if node.operation in FORMULAS:
             made = np.frompyfunc(lambda *each: _filled(FORMULAS[node.operation], each), len(given), 1)(*given)
-        elif node.operation in WRITERS:
-            made = WRITERS[node.operation](*given, **node.attributes)
+        elif node.operation in EXPRESSIONS:
+            made = EXPRESSIONS[node.operation](*given, **node.attributes)
         else:
             hint = (
                 "SQL says additive models, and boosted trees of numbers and classes: networks have .c, .js and .onnx."
@@ -183,7 +188,7 @@ class _Query:
 
 def _category(source: str, label: Any, code: int) -> str:
     if isinstance(label, str):
-        return f"WHEN {source} = {text_in_sql(label)} THEN {code}"
+        return f"WHEN {source} = {_text_in_sql(label)} THEN {code}"
     return f"WHEN {source} = {int(label) if isinstance(label, bool) else label!r} THEN {code}"
 
 
@@ -196,14 +201,14 @@ def _curve(x: Array, breaks: Array, coefficients: Array, missing: Array) -> list
     source = x[0, 0]
     out = []
     for output in range(coefficients.shape[2]):
-        cases = [f"WHEN {source} IS NULL THEN {number_in_sql(missing[output])}"]
-        cases += [f"WHEN {source} < {number_in_sql(breaks[0])} THEN {number_in_sql(coefficients[0, 0, output])}"]
+        cases = [f"WHEN {source} IS NULL THEN {_number_in_sql(missing[output])}"]
+        cases += [f"WHEN {source} < {_number_in_sql(breaks[0])} THEN {_number_in_sql(coefficients[0, 0, output])}"]
         for place in range(len(breaks) - 1):
             low, high, last = breaks[place], breaks[place + 1], place == len(breaks) - 2
-            polynomial = _horner(f"({source} - {number_in_sql(low)})", coefficients[place, :, output])
-            cases.append(f"WHEN {source} {'<=' if last else '<'} {number_in_sql(high)} THEN {polynomial}")
+            polynomial = _horner(f"({source} - {_number_in_sql(low)})", coefficients[place, :, output])
+            cases.append(f"WHEN {source} {'<=' if last else '<'} {_number_in_sql(high)} THEN {polynomial}")
         end = float(np.polynomial.polynomial.polyval(breaks[-1] - breaks[-2], coefficients[-1, :, output]))
-        out.append(f"CASE {' '.join(cases)} ELSE {number_in_sql(end)} END")
+        out.append(f"CASE {' '.join(cases)} ELSE {_number_in_sql(end)} END")
     return [out]
 
 
@@ -217,8 +222,8 @@ def _horner(distance: str, coefficients: Sequence[Any]) -> str:
 def _surface(x: Array, y: Array, x_breaks: Array, y_breaks: Array, coefficients: Array) -> list[list[str]]:
     """Return polynomials of two values as cases of cases."""
     inside = [
-        f"(CASE WHEN {each[0, 0]} < {number_in_sql(b[0])} THEN {number_in_sql(b[0])} "
-        f"WHEN {each[0, 0]} > {number_in_sql(b[-1])} THEN {number_in_sql(b[-1])} ELSE {each[0, 0]} END)"
+        f"(CASE WHEN {each[0, 0]} < {_number_in_sql(b[0])} THEN {_number_in_sql(b[0])} "
+        f"WHEN {each[0, 0]} > {_number_in_sql(b[-1])} THEN {_number_in_sql(b[-1])} ELSE {each[0, 0]} END)"
         for each, b in ((x, x_breaks), (y, y_breaks))
     ]
     out = []
@@ -228,7 +233,7 @@ def _surface(x: Array, y: Array, x_breaks: Array, y_breaks: Array, coefficients:
             cells = []
             for j in range(coefficients.shape[1]):
                 u, v = (
-                    f"({one} - {number_in_sql(low)})"
+                    f"({one} - {_number_in_sql(low)})"
                     for one, low in zip(inside, (x_breaks[i], y_breaks[j]), strict=True)
                 )
                 polynomial = _horner(u, [_horner(v, each) for each in coefficients[i, j, :, :, output]])
@@ -241,7 +246,7 @@ def _surface(x: Array, y: Array, x_breaks: Array, y_breaks: Array, coefficients:
 
 def _until(value: str, breaks: Array, place: int, text: str) -> str:
     is_last = place == len(breaks) - 2
-    return f"ELSE {text}" if is_last else f"WHEN {value} < {number_in_sql(breaks[place + 1])} THEN {text}"
+    return f"ELSE {text}" if is_last else f"WHEN {value} < {_number_in_sql(breaks[place + 1])} THEN {text}"
 
 
 def _chosen(cases: list[str]) -> str:
@@ -252,7 +257,7 @@ def _chosen(cases: list[str]) -> str:
 def _trees(numbers: Array, codes: Array, *arrays: Array, n_numerical: int) -> list[list[str]]:
     """Return sums of trees, each a case of cases."""
     forest = Forest(n_numerical, *arrays)
-    terms: list[list[str]] = [[number_in_sql(start)] for start in forest.start]
+    terms: list[list[str]] = [[_number_in_sql(start)] for start in forest.start]
     for root, output in zip(forest.roots.tolist(), forest.outputs.tolist(), strict=True):
         terms[output].append(_tree(forest, root, numbers[0], codes[0] if codes.size else codes))
     return [[_added(each) for each in terms]]
@@ -262,13 +267,13 @@ def _tree(forest: Forest, node: int, numbers: Array, codes: Array) -> str:
     """Return a tree from a node on."""
     feature, value = int(forest.feature[node]), forest.value[node]
     if feature < 0:
-        return number_in_sql(value)
+        return _number_in_sql(value)
     left, right = (_tree(forest, int(each[node]), numbers, codes) for each in (forest.left, forest.right))
     if feature < forest.n_numerical:
-        test = f"{numbers[feature]} <= {number_in_sql(value)}"
+        test = f"{numbers[feature]} <= {_number_in_sql(value)}"
         missing = "left" if forest.missing_left[node] else "right"
         if missing == "left":
-            return f"CASE WHEN {numbers[feature]} > {number_in_sql(value)} THEN {right} ELSE {left} END"
+            return f"CASE WHEN {numbers[feature]} > {_number_in_sql(value)} THEN {right} ELSE {left} END"
         return f"CASE WHEN {test} THEN {left} ELSE {right} END"
     place = feature - forest.n_numerical
     column = int(forest.code_columns[place])
@@ -316,7 +321,7 @@ def _gather(x: Array, places: Array, *, axis: int) -> Any:
     table = x.reshape(len(x), -1)
     columns = []
     for values in table.T:
-        cases = " ".join(f"WHEN {place} THEN {number_in_sql(value)}" for place, value in enumerate(values.tolist()))
+        cases = " ".join(f"WHEN {place} THEN {_number_in_sql(value)}" for place, value in enumerate(values.tolist()))
         columns.append(f"CASE {code} {cases} END")
     out = np.empty((1, table.shape[1]), dtype=object)
     out[0] = columns
@@ -327,14 +332,14 @@ def _is_missing(x: Array) -> Any:
     return np.frompyfunc(lambda each: f"(CASE WHEN {each} IS NULL THEN 1.0 ELSE 0.0 END)", 1, 1)(x)
 
 
-WRITERS: dict[str, Callable[..., Any]] = {
+EXPRESSIONS: dict[str, Callable[..., Any]] = {
     "Cast": lambda x, *, to: x,
-    "Concat": lambda *values, axis: np.concatenate(values, axis=axis),
+    "Concat": OPERATIONS["Concat"].function,
     "Curve": _curve,
     "Gather": _gather,
-    "Identity": lambda x: x,
+    "Identity": OPERATIONS["Identity"].function,
     "IsNaN": _is_missing,
-    "Reshape": lambda x, shape: x.reshape([n if n else x.shape[place] for place, n in enumerate(shape.tolist())]),
+    "Reshape": OPERATIONS["Reshape"].function,
     "Slice": lambda x, start, stop, axis: np.take(
         x, range(*slice(start[0], stop[0]).indices(x.shape[axis[0]])), axis[0]
     ),

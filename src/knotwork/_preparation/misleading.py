@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from knotwork._preparation.columns import Columns
 from knotwork._preparation.formats import DATE_PARTS, DateFormat
-from knotwork._preparation.learning import TIME_NAME, Role
+from knotwork._preparation.learning import TIME_NAME, Role, TableColumn
 from knotwork._tables import mixed_bits
 from knotwork.training import TrainingTable
 
@@ -118,15 +118,17 @@ def misleading_split(columns: Columns, table: TrainingTable) -> str:
 
 
 def _as_numbers(table: TrainingTable) -> FloatArray:
-    """Return the target as numbers of shape (n, k) that do not overflow: ranks, or indicators of frequent classes."""
+    """Return the target as numbers of shape (n, k) without outliers, or indicators of frequent classes."""
     if table.task == "classification":
         counts = np.bincount(table.target)
         frequent = np.argsort(-counts, kind="stable")[:10]
-        return (table.target[:, None] == frequent).astype(np.float64)
+        indicators: FloatArray = (table.target[:, None] == frequent).astype(np.float64)
+        return indicators
     largest = np.abs(table.target).max() or 1.0
     scaled = table.target / largest
     spread = scaled.std() or 1.0
-    return np.clip((scaled - scaled.mean()) / spread, -5.0, 5.0)[:, None]
+    numbers: FloatArray = np.clip((scaled - scaled.mean()) / spread, -5.0, 5.0)[:, None]
+    return numbers
 
 
 def _of_entities(columns: Columns, table: TrainingTable, values: FloatArray, target: FloatArray) -> str:
@@ -266,7 +268,8 @@ def _losses(sample: _Sample, parts: Any) -> FloatArray:
         trees.fit(sample.ranks[train], target if target.shape[1] > 1 else target[:, 0])
         errors = sample.target[test] - trees.predict(sample.ranks[test]).reshape(len(test), -1)
         out[test] = np.square(errors).sum(axis=1)
-    return out / sample.target.var(axis=0).sum()
+    losses: FloatArray = out / sample.target.var(axis=0).sum()
+    return losses
 
 
 def _is_worse(usual: FloatArray, other: FloatArray, *, units: IntArray) -> bool:
@@ -295,7 +298,7 @@ def _of_time(columns: Columns, values: FloatArray, target: FloatArray) -> str:
             is_sorted = bool((np.diff(moments[~np.isnan(moments)]) >= 0.0).all())
             step = 'Pass validation="time"' if is_sorted else f'Sort the rows by {name!r} and pass validation="time"'
             return (
-                f"The target drifts with the time in column {name!r}: a simple model has {among.mean():.2f} of the loss "
+                f"The target drifts with time in column {name!r}: a simple model has {among.mean():.2f} of the loss "
                 f"without a model on random rows of the last quarter, and {later.mean():.2f} if it knows earlier rows "
                 f"only. {step} if predictions are for later rows."
             )
@@ -305,14 +308,14 @@ def _of_time(columns: Columns, values: FloatArray, target: FloatArray) -> str:
 def unsorted_time(columns: Columns, table: TrainingTable) -> str:
     """Return a sentence about a date that does not ascend with the rows, which the last rows would be held out of."""
     for column, label, (_, places) in zip(columns, columns.labels, columns.spans, strict=True):
-        if column.role != Role.DATE or not isinstance(column.format, DateFormat) or column.format.parts[0] != DATE_PARTS[0]:
+        if not _has_days(column):
             continue
         moments = table.numbers[:, places.start]
         steps = np.diff(moments[~np.isnan(moments)])
         if (steps < 0.0).mean() > MIXED:
             return (
-                f'validation="time" holds out the last rows, but column {label!r} does not ascend with them. Sort the rows '
-                f"by {label!r} before the fit if it is their time."
+                f'validation="time" holds out the last rows, but column {label!r} does not ascend with them. Sort '
+                f"the rows by {label!r} before the fit if it is their time."
             )
     return ""
 
@@ -325,8 +328,12 @@ def _times(columns: Columns, values: FloatArray) -> Iterator[tuple[Any, int]]:
         place, moments = places.start, values[:, places.start]
         if np.isnan(moments).any() or len(np.unique(moments)) < 5:
             continue
-        is_date = column.role == Role.DATE and isinstance(column.format, DateFormat)
-        if is_date and column.format.parts[0] == DATE_PARTS[0]:
+        is_named = column.role != Role.DATE and isinstance(label, str) and bool(TIME_NAME.fullmatch(label))
+        if _has_days(column) or (is_named and (np.diff(moments) >= 0.0).all()):
             yield label, place
-        elif not is_date and isinstance(label, str) and TIME_NAME.fullmatch(label) and (np.diff(moments) >= 0.0).all():
-            yield label, place
+
+
+def _has_days(column: TableColumn) -> bool:
+    """Return whether the first number of a column is that of elapsed days."""
+    written = column.format
+    return column.role == Role.DATE and isinstance(written, DateFormat) and written.parts[0] == DATE_PARTS[0]

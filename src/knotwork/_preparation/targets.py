@@ -119,8 +119,9 @@ class Labels:
 def check_target(y: Any) -> npt.NDArray[np.float64]:
     """Return the target of a regression as finite floats of shape (n,), several targets as (n, n_targets).
 
-    Missing and infinite values are refused with their count, as are dates, complex numbers, and text unless all of it is
-    amounts, such as those of money. A column of shape (n, 1) is taken as one target, with scikit-learn's warning. y is not changed, and may be what is returned.
+    Missing and infinite values are refused with their count, as are dates, complex numbers, and text unless all of it
+    is amounts, such as those of money. A column of shape (n, 1) is taken as one target, with scikit-learn's warning. y
+    is not changed, and may be what is returned.
     """
     shape = np.asarray(y).shape
     if len(shape) == 2 and shape[1] > 1 and shape[0] > 0:

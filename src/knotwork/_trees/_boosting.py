@@ -137,7 +137,7 @@ class TreeMember(Member):
     kind : BoostedTrees
         The trees.
     before : tuple of Forest, Tensor and Tensor, optional
-        Trees of an earlier fit, not symmetric ones, which new ones follow, with origin and size of the units of their target.
+        Trees of an earlier fit, not symmetric ones, which new ones follow, with the units of their target.
     """
 
     kind: BoostedTrees = USUAL

@@ -187,8 +187,7 @@ class Design:
             for term, tied in zip(terms, self._tied, strict=True)
         ]
         ends = np.cumsum([1, *(term.width for term in terms)]).tolist()
-        self.slices = [slice(a, b) for a, b in pairwise(ends)]
-        self.size = int(ends[-1])
+        self.slices, self.size = [slice(a, b) for a, b in pairwise(ends)], int(ends[-1])
         self._kept: list[tuple[slice, list[Local]]] | None = None
         self._known: list[dict[Term, Local]] = []
         self._products: tuple[FloatArray | None, Products] = (None, {})
@@ -274,8 +273,9 @@ class Design:
         n_rows = max(DENSE_ENTRIES // self.size, 1)
         for rows, locals_ in self._chunks():
             for start in range(0, rows.stop - rows.start, n_rows):
-                dense = self._dense_rows([Local(*(each[start : start + n_rows] for each in local)) for local in locals_])
-                total += (dense * weights[rows][start : start + n_rows, None]).T @ dense
+                part = slice(start, start + n_rows)
+                dense = self._dense_rows([Local(starts[part], values[part]) for starts, values in locals_])
+                total += (dense * weights[rows][part, None]).T @ dense
         return total
 
     def _dense_rows(self, locals_: Sequence[Local]) -> FloatArray:

@@ -6,7 +6,7 @@ from math import factorial
 from typing import Any
 
 import numpy as np
-from scipy.interpolate import BSpline as make_spline
+from scipy import interpolate
 
 from knotwork._graph import Graph
 from knotwork._light import Predictor
@@ -77,7 +77,7 @@ def _pieces(basis: BSpline, coefficients: FloatArray) -> tuple[FloatArray, Float
     low, high = (end * unit for end in basis.domain)
     breaks = np.concatenate([[low], basis.knots * unit, [high]])
     t = np.concatenate([np.full(degree, low), breaks, np.full(degree, high)])
-    spline = make_spline(t, coefficients, degree)
+    spline = interpolate.BSpline(t, coefficients, degree)
     powers: list[Any] = [spline(breaks[:-1], nu=power) / factorial(power) for power in range(degree + 1)]
     return breaks, np.stack(powers, axis=1)
 

@@ -1,23 +1,25 @@
 """Additive models: the sum of a curve for each column, and of surfaces for chosen pairs."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from numbers import Real
 from pathlib import Path
+from time import perf_counter
 from typing import Any, Self, final
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, softmax
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from knotwork._checks import argument_error, check_choice, check_int, listed, suggestion, type_error, warn_user
 from knotwork._equals import by_size, whole
 from knotwork._graph import Graph
 from knotwork._light import Predictor, check_suffix, export
+from knotwork._model_page import PageSubject, ReportedEstimator
 from knotwork._preparation.columns import CodedTable, Columns
-from knotwork._preparation.targets import Labels, check_target
+from knotwork._preparation.targets import Labels, check_target, target_name
 from knotwork._tables import check_weights
 from knotwork.additive._edits import EditScores, with_edits
 from knotwork.additive._effects import AdditiveEffect, Contributions, effects_of, plot
@@ -47,7 +49,7 @@ MOST_USED, SPARE = 0.55, 4.0
 """A term that uses more than this share of its coefficients in the first fit gets more: this many for each used one."""
 
 MOST_COEFFICIENTS = 3000
-"""Maximum number of coefficients of all terms: tables with very many columns have simpler curves, at last straight lines."""
+"""Maximum number of coefficients of all terms: tables with many columns have simpler curves, at last straight lines."""
 
 ROWS_PER_COEFFICIENT = 3
 """Rows for each coefficient at least, if that leaves curves four functions."""
@@ -68,7 +70,7 @@ RISING = {"increasing": 1, "decreasing": -1}
 BENDING = {"convex": 1, "concave": -1}
 
 
-class AdditiveModel(BaseEstimator, ABC):
+class AdditiveModel(ReportedEstimator):
     """The common part of the two estimators."""
 
     columns_: Columns
@@ -121,10 +123,13 @@ class AdditiveModel(BaseEstimator, ABC):
         self
             The fitted model.
         """
+        from knotwork.additive._page import remembered  # noqa: PLC0415 - it imports this module
+
         check_int(self.size, "size", minimum=4)
         if y is None:
             hint = "This estimator requires y to be passed, but the target y is None."
             raise argument_error("y", "be given", None, hint)
+        began = perf_counter()
         columns, table = Columns.learn(X, self.categorical)
         columns.warn()
         table, target, weights = _used_rows(table, y, sample_weight)
@@ -135,6 +140,8 @@ class AdditiveModel(BaseEstimator, ABC):
         self.terms_, self.solutions_ = fit.run()
         self.term_importances_ = fit.importances()
         self._finish(fit)
+        self._target_name = target_name(y)
+        self._record = remembered(self, table, fit.responses, sums=fit.sums, weights=weights, began=began)
         return self
 
     def _finish(self, fit: "_Fit") -> None:
@@ -259,8 +266,7 @@ class AdditiveModel(BaseEstimator, ABC):
         edits : mapping, str or path
             The edits, or a JSON file with them: see Notes.
         X, y : table of shape (n, d) and array-like of shape (n,), optional
-            Rows that the model was not fitted to, and their target. With them ``edit_scores_`` of the returned model
-            has the scores before and after the edits.
+            Further rows and their target, for ``edit_scores_`` of the returned model: scores before and after the edits.
 
         Returns
         -------
@@ -269,11 +275,10 @@ class AdditiveModel(BaseEstimator, ABC):
 
         Notes
         -----
-        The JSON has ``"format": "knotwork edits 1"`` and ``"curves"``, a list of objects with these keys and no others:
-        ``"column"``, its name, or its position in an array; ``"points"``, pairs ``[value, effect]`` that straight lines
-        join, or ``"coefficients"`` of the column's B-splines, to whose knots ``"knots"`` may add some; ``"missing"``,
-        the effect of missing values; and with more than two classes, where curves have no points, ``"class"``. Effects
-        are in the target's units, or log odds.
+        The JSON has ``"format": "knotwork edits 1"`` and ``"curves"``, a list of objects with these keys only:
+        ``"column"``, its name or position; ``"points"``, pairs ``[value, effect]`` that straight lines join, or
+        ``"coefficients"`` of the column's B-splines, to whose knots ``"knots"`` may add some; ``"missing"``, the effect
+        of missing values; ``"class"``, if there are more than two. Effects are in the target's units, or log odds.
 
         Examples
         --------
@@ -299,6 +304,11 @@ class AdditiveModel(BaseEstimator, ABC):
 
         check_is_fitted(self)
         save(self, path)
+
+    def _page_subject(self) -> PageSubject:
+        from knotwork.additive._page import page_subject  # noqa: PLC0415 - it imports this module
+
+        return page_subject(self)
 
     def export(self, path: str | Path) -> None:
         """Write the model as code or in another format; the suffix of the file says which.
@@ -332,7 +342,9 @@ class AdditiveModel(BaseEstimator, ABC):
         for place in by_size(self.term_importances_).tolist():
             term, importance = self.terms_[place], self.term_importances_[place]
             lines.append(f"{term.label:{width}}  {importance:11.4g}  {degrees[place]:7.1f}")
-        return "\n".join([*lines, f"{'intercept':{width}}  {np.array2string(np.asarray(self.intercept_), precision=4)}"])
+        return "\n".join(
+            [*lines, f"{'intercept':{width}}  {np.array2string(np.asarray(self.intercept_), precision=4)}"]
+        )
 
     def _output_names(self) -> list[str]:
         """Return the names of the fits: the target, or classes."""
@@ -621,10 +633,12 @@ class AdditiveRegressor(RegressorMixin, AdditiveModel):
             Lower and upper ends.
         """
         share = _check_share(coverage, "coverage")
-        check_is_fitted(self)
+        return self._intervals(self._read(X), share)
+
+    def _intervals(self, table: CodedTable, share: float) -> FloatArray:
+        """Return intervals for a table as it was read."""
         solution = self.solutions_[0]
         ends = np.interp([0.5 - 0.5 * share, 0.5 + 0.5 * share], LEVELS, self.residuals_)
-        table = self._read(X)
         means = Design(self.terms_, table).sums(solution.beta)
         parts = [np.einsum("ij,jk,ik->i", rows, solution.covariance, rows) for rows in self._rows(table)]
         variances = np.concatenate(parts) / max(solution.scale, 1e-300)

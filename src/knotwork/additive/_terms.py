@@ -307,7 +307,8 @@ def _nearest_values(knots: FloatArray, values: FloatArray) -> FloatArray:
     low, high = 0.5 * values[above - 1], 0.5 * values[above]  # halves: a difference may overflow
     is_low = 0.5 * knots - low <= (0.5 + EQUAL) * (high - low)
     nearest = np.unique(values[np.where(is_low, above - 1, above)])
-    return nearest[(nearest > values[0]) & (nearest < values[-1])]
+    inner: FloatArray = nearest[(nearest > values[0]) & (nearest < values[-1])]
+    return inner
 
 
 def _local(basis: BSpline, x: FloatArray) -> tuple[npt.NDArray[np.int32], FloatArray]:

@@ -237,9 +237,10 @@ class Family:
         (G, B, F) in [0, 1], breaks (G, F, K + 2) as ``[0, knots, 1]`` padded with ones, and n_knots (G, F) returns
         (G, B, F, size). Not used with a `kind`.
     to_graph : callable or None, default=None
-        The same functions as nodes of an ONNX model: ``to_graph(graph, x, breaks, n_knots, *, degree, size)`` with a
-        `knotwork.nn.Graph`, the name of x of shape (n, F, 1) in [0, 1], and arrays of breaks (F, K + 2) and n_knots
-        (F,) returns the name of a value of shape (n, F, size). Not used with a `kind`.
+        The same functions as nodes of a graph, for exports and predictions without torch:
+        ``to_graph(graph, x, breaks, n_knots, *, degree, size)`` with a `knotwork.nn.Graph`, the name of x of shape
+        (n, F, 1) in [0, 1], and arrays of breaks (F, K + 2) and n_knots (F,) returns the name of a value of shape
+        (n, F, size). Not used with a `kind`.
     """
 
     basis: type[Basis]

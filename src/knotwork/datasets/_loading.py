@@ -336,21 +336,21 @@ DATASET_SOURCES: Mapping[str, OpenML | UCIArchive | ByHand] = MappingProxyType(
         "eeg": UCIArchive(264, "eeg+eye+state", ("EEG Eye State.arff",), _eeg),
         "gamma": ByHand(
             "it is a balanced subsample of UCI 159, and OpenML 44085 may have drawn other rows",
-            "Take magic04.data of UCI 159, draw as many rows of class g as class h has with numpy's RandomState(0), and "
+            "Take magic04.data of UCI 159, draw as many rows of class g as h has with numpy's RandomState(0), and "
             "drop duplicate rows, which leaves 13,261.",
         ),
         "ipums": ByHand(
             "it was built from the original of 1997 by the rules of the Grinsztajn benchmark",
-            "Take kdd_ipums_la_97-small.arff, keep the 20 numeric attributes with at least 10 distinct values, make class "
-            "P of the rows whose tranwork is missing or Bus_or_streetcar and N of the others, draw as many rows of P as N "
-            "has with numpy's RandomState(0), and drop duplicate rows, which leaves 5,180.",
+            "Take kdd_ipums_la_97-small.arff, keep the 20 numeric attributes with at least 10 distinct values, make "
+            "class P of the rows whose tranwork is missing or Bus_or_streetcar and N of the others, draw as many rows "
+            "of P as N has with numpy's RandomState(0), and drop duplicate rows, which leaves 5,180.",
         ),
         "loan_status": OpenML(46434),
         "air_quality": OpenML(46880),
         "loan_type": ByHand(
             "it is derived from a snapshot of the World Bank's loans that has no permanent address",
-            "Take the snapshot 'IBRD statement of loans and guarantees' of 2025-03-31, drop the rows without an interest "
-            "rate, duplicate rows, those of type GURB and loans approved after 2024-10-31, which leaves 8,545.",
+            "Take the snapshot 'IBRD statement of loans and guarantees' of 2025-03-31, drop the rows without an "
+            "interest rate, duplicate rows, those of type GURB and loans approved after 2024-10-31: 8,545 are left.",
         ),
         "shuttle": OpenML(40685),
     }
@@ -474,7 +474,7 @@ def _unzipped(content: bytes) -> bytes:
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
             unpacked = file.read(LIMITS.member + 1)
-    except DAMAGED + (OSError,) as error:
+    except (*DAMAGED, OSError) as error:
         raise _LimitReached(f"the server's answer is damaged ({printable(str(error)[:200])})") from error
     if len(unpacked) > LIMITS.member:
         raise _LimitReached(f"the server's answer would have more than {counted(LIMITS.member)} bytes")
@@ -491,7 +491,7 @@ def _limited() -> Iterator[None]:
     except _LimitReached as error:
         raise _ArchiveError(*error.args) from None
     finally:
-        install_opener(before)  # type: ignore[arg-type]  # None is the one of urllib
+        install_opener(before)
 
 
 def _download(url: str) -> bytes:

@@ -110,7 +110,8 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
             raise ArgumentTypeError(
                 f"{cls.__name__}() got an unexpected keyword argument 'n_knots'. {hint}, for example."
             )
-        return super().__new__(cls)
+        made: Self = super().__new__(cls)
+        return made
 
     @property
     def _supervised(self) -> bool:

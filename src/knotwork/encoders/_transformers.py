@@ -205,8 +205,8 @@ def _warn_of_period(column: Column) -> None:
     if FEWEST_PARTS <= len(values) <= MOST_PARTS and (np.diff(values) == 1.0).all() and values[0] in (0.0, 1.0):
         first, last = (f"{value:g}" for value in values[[0, -1]])
         warn_user(
-            f"A column of cyclic splines has the whole numbers from {first} to {last}, and no period: {first} and {last} "
-            f"become one point. Pass period={len(values)}, or period=({first}, {values[-1] + 1:g})."
+            f"A column of cyclic splines has the whole numbers from {first} to {last}, and no period: {first} "
+            f"and {last} become one point. Pass period={len(values)}, or period=({first}, {values[-1] + 1:g})."
         )
 
 

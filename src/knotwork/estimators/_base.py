@@ -6,17 +6,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from knotwork._light import Predictor, check_suffix, export
-from knotwork._pictures import pictures_html
+from knotwork._model_page import PageSubject, ReportedEstimator
 from knotwork._preparation.columns import CodedTable
 from knotwork._tables import is_stream
 from knotwork.estimators._explanations import (
     FeatureEffect,
     TableFunction,
-    column_pictures,
     contributions,
     effects,
     plot_effects,
@@ -24,6 +22,7 @@ from knotwork.estimators._explanations import (
     table_function,
 )
 from knotwork.estimators._model import FittedModel
+from knotwork.estimators._page import page_subject
 from knotwork.estimators._settings import ColumnConfig, FitSettings, hinted, nested_parameters, with_nested
 from knotwork.estimators._steps import Monitor, fit_model
 from knotwork.nn import Backbone, InteractionConfig
@@ -55,7 +54,7 @@ class FromModel(property, Generic[Value]):
         def __get__(self, instance: Any, owner: Any = None) -> Value: ...  # type: ignore[override]
 
 
-class TabularEstimator(BaseEstimator):
+class TabularEstimator(ReportedEstimator):
     """Networks on encoded columns and boosted trees, with scikit-learn's interface; see `TabularRegressor`."""
 
     _task: ClassVar[str]
@@ -497,15 +496,8 @@ class TabularEstimator(BaseEstimator):
         """
         return plot_history(self._fitted)
 
-    def _repr_html_inner(self) -> str:
-        html: str = super()._repr_html_inner()
-        if not self.__sklearn_is_fitted__():
-            return html
-        return html + pictures_html(column_pictures(self._fitted))
-
-    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
-        bundle: dict[str, str] = super()._repr_mimebundle_(**options)
-        return bundle | {"text/html": self._repr_html_inner()} if "text/html" in bundle else bundle
+    def _page_subject(self) -> PageSubject:
+        return page_subject(self)
 
 
 def settings_of(estimator: TabularEstimator) -> FitSettings:

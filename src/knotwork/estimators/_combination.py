@@ -325,6 +325,10 @@ class Combination:
         The metric of the combined predictions on the validation rows.
     held : HeldOut or None
         These predictions, if no member was trained on the rows that it predicts.
+    boosted : HeldOut or None
+        The same of boosted trees alone, if they were trained.
+    rows, folds : ndarray of int, shape (n,), or None
+        The rows of these predictions in the table, and the fold of each.
     """
 
     trained: Trained
@@ -334,6 +338,9 @@ class Combination:
     table: list[dict[str, Any]]
     score: float
     held: HeldOut | None = None
+    boosted: HeldOut | None = None
+    rows: npt.NDArray[np.int64] | None = None
+    folds: npt.NDArray[np.int64] | None = None
 
     def has_all_folds(self, n_folds: int) -> bool:
         """Whether the members are complete bags: a network for each of `n_folds` folds."""
@@ -394,7 +401,16 @@ def combine_members(
         _described(plan, trained, scores, weights=belongs @ weights, metric=metric, scale=rows.unit),
         rows.score_of(weights),
         rows.combined(weights) if are_new else None,
+        _of_trees(plan, rows, means, counts) if are_new else None,
+        np.concatenate([member.valid for member in members[:n_folds]]),
+        np.repeat(np.arange(n_folds), [len(member.valid) for member in members[:n_folds]]),
     )
+
+
+def _of_trees(plan: FitPlan, rows: ValidationRows, means: FloatArray, counts: npt.NDArray[Any]) -> HeldOut | None:
+    """Return the predictions of boosted trees alone, None without any."""
+    trees = [place for place, recipe in enumerate(plan.recipes) if recipe.has_trees and counts[place]]
+    return rows.combined(means[trees[0]]) if trees else None
 
 
 def _of_parts(plan: FitPlan, trained: Trained, finished: npt.NDArray[np.bool_], *, metric: Metric) -> Combination:

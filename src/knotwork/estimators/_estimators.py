@@ -10,9 +10,9 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.metrics import accuracy_score, r2_score
 
 from knotwork._checks import argument_error, check_bool
+from knotwork._light import SMALLEST_PROBABILITY, Residuals
 from knotwork._preparation.columns import CodedTable
 from knotwork.estimators._base import FromModel, TabularEstimator
-from knotwork._light import SMALLEST_PROBABILITY, Residuals
 from knotwork.training import OBJECTIVES
 
 

@@ -6,7 +6,7 @@ only values that rows of the table have.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,20 +14,9 @@ import numpy.typing as npt
 from sklearn.utils import check_random_state
 
 from knotwork._checks import argument_error, check_int, listed, suggestion
-from knotwork._pictures import (
-    BLUE,
-    ColumnPicture,
-    count_values,
-    name_panel,
-    name_values,
-    name_vertical,
-    panels,
-    picture_fitted,
-)
+from knotwork._pictures import BLUE, name_panel, name_values, name_vertical, panels
 from knotwork._preparation.columns import CodedTable, Span
 from knotwork._writing import percent
-from knotwork.basis import FittedBasis, make_basis
-from knotwork.encoders import Encoding
 from knotwork.estimators._model import FittedModel
 from knotwork.training import METRICS
 
@@ -280,29 +269,6 @@ def table_function(model: FittedModel, X: Any) -> TableFunction:
 
     matrix = np.concatenate([table.numbers, table.codes], axis=1)
     return TableFunction(matrix, [*map(str, columns.numerical_names), *coded], function)
-
-
-def column_pictures(model: FittedModel) -> list[ColumnPicture]:
-    """Return pictures of the numerical columns, encoded as by the network with the largest weight."""
-    has_encodings = [len(encodings) > 0 for encodings in model.encodings]
-    best = int(np.argmax(np.where(has_encodings, model.weights, -1.0)))
-    encodings, knots, units = model.encodings[best], model.knots[best], model.trained.units
-    held = None if model.held is None else model.held.table.numbers
-    pictures = []
-    for place, (name, written) in enumerate(encodings.items()):
-        column = np.empty(0) if held is None else held[:, place]
-        values, counts = np.unique(column[~np.isnan(column)], return_counts=True)
-        histogram = count_values(values, counts.astype(np.float64)) if len(values) else None
-        origin, width = units[:, place].tolist()
-        kind = Encoding.parse(written).kind
-        if not kind.has_knots:
-            x = np.linspace(origin, origin + width, 2)
-            pictures.append(ColumnPicture(str(name), written, x, np.empty((2, 0)), np.empty(0), histogram))
-            continue
-        basis = make_basis(kind.family, knots[name], domain=(origin, origin + width))
-        picture = picture_fitted(str(name), FittedBasis(basis, basis.size), histogram)
-        pictures.append(replace(picture, detail=written))
-    return pictures
 
 
 def plot_history(model: FittedModel) -> Any:

@@ -11,6 +11,7 @@ from scipy.special import softmax
 
 from knotwork._checks import argument_error, listed
 from knotwork._light import SMALLEST_PROBABILITY, Residuals
+from knotwork._model_page import FitRecord
 from knotwork._preparation.columns import CodedTable, Columns
 from knotwork._preparation.members import add_indicators
 from knotwork._preparation.targets import Labels, check_target, class_weights, row_weights
@@ -301,6 +302,8 @@ class FittedModel:
         What a later fit needs to resume from these networks.
     known_importances : ndarray of shape (n_columns,) or None
         Importances that a file had.
+    record : FitRecord or None
+        What the page of the model needs of the fit; None if the model was loaded.
     """
 
     task: Task
@@ -318,6 +321,7 @@ class FittedModel:
     held: Held | None = None
     warm: Warm | None = None
     known_importances: Floats | None = None
+    record: FitRecord | None = None
 
     def outputs(self, table: CodedTable, trained: Trained | None = None) -> Floats:
         """Return the outputs of every member, of shape (n_members, n, d_out); by default of those that predict."""
@@ -332,6 +336,14 @@ class FittedModel:
         """Return predictions or probabilities, of shape (n, n_responses)."""
         mean = self.task.mean(self.outputs(table), self.weights)
         return self.task.responses(mean, self.calibration, self.n_targets)
+
+    def central(self, mean: Floats) -> Floats:
+        """Return probabilities, or one prediction of each target (of several levels the middle one), (n, n_outputs)."""
+        if self.task.name == "classification":
+            return self.task.responses(mean, self.calibration, None)
+        objective = self.task.objective
+        values: Floats = objective.central(objective.result(by_target(mean, self.n_targets)))
+        return values.reshape(len(mean), -1)
 
     @property
     def response_names(self) -> list[str]:

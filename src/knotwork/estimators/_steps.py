@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from numbers import Number
-from time import perf_counter
+from time import perf_counter, time
 from types import NoneType
 from typing import Any
 
@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from knotwork._checks import argument_error, check_bool, type_error, warn_user
+from knotwork._model_page import FitRecord, PageRows, kept_places
 from knotwork._preparation.columns import CodedTable, Columns, ReadTable
 from knotwork._preparation.members import PreparedTable
 from knotwork._preparation.misleading import misleading_split, unsorted_time
@@ -257,10 +258,11 @@ def fit_model(
         if was_ctrl_c:
             CTRL_C.check(began)
         model = combine(preparation, trained)
+        caution = ""
         if was_ctrl_c:
             CTRL_C.warn()
         elif not monitor.reporters.stopped:
-            _warn_of_time(preparation, trained)
+            caution = _warn_of_time(preparation, trained)
         if settings.validation.refit:
             may_refit = monitor.reporters.stopped or not trained.interrupted
             model = _refit(preparation, model, began, monitor, may_refit=may_refit)
@@ -269,7 +271,8 @@ def fit_model(
             *(settings.task.name, len(model.weights), preparation.table.n_rows, perf_counter() - began),
             *(preparation.config.metric_for(model.trained.objective).name, model.score),
         )
-        return model
+        assert model.record is not None
+        return replace(model, record=replace(model.record, seconds=perf_counter() - began, caution=caution))
 
 
 def prepare(
@@ -520,21 +523,27 @@ def _train_members(
     return Trained.joined(parts, [group for group in places if group])
 
 
-def _warn_of_time(preparation: Preparation, trained: Trained) -> None:
-    """Warn if the time limit sufficed for a small part of the epochs of the first networks, or for none of them."""
+def _warn_of_time(preparation: Preparation, trained: Trained) -> str:
+    """Warn if the time limit sufficed for a small part of the epochs of the first networks, or for none of them.
+
+    Return the warning, or an empty text.
+    """
     plan, limit = preparation.plan, preparation.config.time_limit
     if limit is None or not plan.usual_epochs:
-        return
+        return ""
     first = next((place for place, recipe in enumerate(plan.recipes) if not recipe.has_trees), None)
     start = 0 if first is None else first * plan.n_folds * plan.n_seeds
     histories = [] if first is None else trained.histories[start : start + plan.n_folds * plan.n_seeds]
     config = None if first is None else plan.recipes[first].config
     planned, ended = (0, ()) if config is None else (config.max_epochs, config.cycle_ends[:-1])  # by scores, no clock
     epochs = min((history.epochs for history in histories if history.epochs not in ended), default=planned)
-    if epochs < ENOUGH * plan.usual_epochs:
-        done = f"{epochs} of {plan.usual_epochs} epochs of the networks" if epochs else "boosted trees alone"
-        reason = f"time_limit={limit:g} seconds sufficed for {done}"
-        warn_user(f"{reason}. More time, or effort='fast' without a limit, gives a better model.")
+    if epochs >= ENOUGH * plan.usual_epochs:
+        return ""
+    done = f"{epochs} of {plan.usual_epochs} epochs of the networks" if epochs else "boosted trees alone"
+    reason = f"time_limit={limit:g} seconds sufficed for {done}"
+    caution = f"{reason}. More time, or effort='fast' without a limit, gives a better model."
+    warn_user(caution)
+    return caution
 
 
 def _timed(config: TrainingConfig, began: float, share: float = 1.0) -> TrainingConfig:
@@ -554,7 +563,7 @@ def combine(preparation: Preparation, trained: Trained) -> FittedModel:
         plan, trained, preparation.members, table=table, config=preparation.config, seed=preparation.seed
     )
     recipes = [plan.recipes[place] for place in combination.recipes]
-    return FittedModel(
+    model = FittedModel(
         task=preparation.task,
         columns=columns,
         indicated=preparation.prepared.indicated,
@@ -569,6 +578,25 @@ def combine(preparation: Preparation, trained: Trained) -> FittedModel:
         target_name=preparation.target_name,
         held=_held(preparation, combination),
         warm=_warm(preparation, combination, recipes),
+    )
+    return replace(model, record=FitRecord(table.n_rows, 0.0, time(), _kept(model, combination, table)))
+
+
+def _kept(model: FittedModel, combination: Combination, table: TrainingTable) -> PageRows | None:
+    """Return some validation rows with predictions of members that were not trained on them; None if there are none."""
+    held, boosted, rows, folds = combination.held, combination.boosted, combination.rows, combination.folds
+    if held is None or rows is None or folds is None:
+        return None
+    chosen = kept_places(len(held.target))
+    places, n_folds = rows[chosen], int(folds.max()) + 1
+    how = f"({n_folds} folds)" if n_folds > 1 else "(held out of the fit)"
+    return PageRows(
+        CodedTable(table.numbers[places], table.codes[places, : len(model.columns.cardinalities)]),
+        held.target[chosen],
+        model.central(held.predictions[chosen]),
+        f"each predicted by members that were not trained on it {how}",
+        folds[chosen],
+        None if boosted is None else model.central(boosted.predictions[chosen]),
     )
 
 

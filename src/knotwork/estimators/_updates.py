@@ -163,7 +163,9 @@ def _preparation(
         members, start = plan_members(prepared, plan, seeds[: plan.n_seeds]), None
     members = _continued(members, model.trained)
     columns, config = model.columns, settings.config
-    return Preparation(settings, model.task, columns, prepared, plan, members, config, state, warm.plan, [], name, start)
+    return Preparation(
+        settings, model.task, columns, prepared, plan, members, config, state, warm.plan, [], name, start
+    )
 
 
 def _continued(members: list[Member], trained: Trained) -> list[Member]:
@@ -175,7 +177,9 @@ def _continued(members: list[Member], trained: Trained) -> list[Member]:
         for index, (place, forest) in enumerate(zip(piece.places, piece.forests, strict=True))
     }
     return [
-        replace(member, before=before[place]) if isinstance(member, TreeMember) and not member.kind.symmetric else member
+        replace(member, before=before[place])
+        if isinstance(member, TreeMember) and not member.kind.symmetric
+        else member
         for place, member in enumerate(members)
     ]
 

@@ -158,7 +158,7 @@ def _add_quantiles(chosen: _Chosen, column: Column, n_knots: int) -> None:
         best = first_largest(distances)
         if chosen.add(float(candidates[best])):
             distances = np.minimum(distances, np.abs(levels - levels[best]))
-        distances[best] = -1.0
+        distances[candidates == candidates[best]] = -1.0  # equal ones fail as well
 
 
 def _add_distinct(chosen: _Chosen, column: Column, n_knots: int) -> None:

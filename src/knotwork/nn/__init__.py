@@ -51,7 +51,6 @@ __all__ = [
     "InteractionConfig",
     "Linear",
     "MLPConfig",
-    "Graph",
     "PairEmbedding",
     "PeriodicEncoding",
     "PiecewiseLinearEncoding",

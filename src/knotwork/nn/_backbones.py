@@ -58,10 +58,11 @@ class Backbone(ABC):
     ) -> nn.Module:
         """Return the network.
 
-        With a method ``to_graph(graph, rows, *, member, logits)`` it can be exported to ONNX: the method adds the nodes
-        of a member to a `knotwork.nn.Graph` and returns the name of the outputs, of shape (n, d_out). `rows` names
-        the inputs, of shape (n, d_in), and `logits` says whether the outputs are logits. A network with tokens takes
-        the encoded numbers and the codes instead of `rows`, as in `forward_stack`, each None if there are none.
+        With a method ``to_graph(graph, rows, *, member, logits)`` it can be exported, and predict without torch: the
+        method adds the nodes of a member to a `knotwork.nn.Graph` and returns the name of the outputs, of shape
+        (n, d_out). `rows` names the inputs, of shape (n, d_in), and `logits` says whether the outputs are logits. A
+        network with tokens takes the encoded numbers and the codes instead of `rows`, as in `forward_stack`, each None
+        if there are none.
 
         Parameters
         ----------

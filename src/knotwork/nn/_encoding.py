@@ -364,7 +364,7 @@ class _Encoding(KnotEncoding):
     ) -> None:
         written = local_metadata.get("version", 1)  # torch's own, and none in a plain dictionary
         if written not in (1, None, self._version):
-            hint = "Its knots would be those of other functions: make the layer with the family and degree of the saved one."
+            hint = "Its knots would be those of other functions: make the layer with its family and degree."
             raise argument_error("state_dict", f"be that of a {self.layout.family} layer of this degree", prefix, hint)
         for name in ("low", "scale"):  # a range that the layer does not have yet
             if f"{prefix}{name}" in state_dict and getattr(self, name) is None:

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from knotwork._checks import argument_error, check_choice, check_int
+from knotwork._graph import EPSILON, Graph, as_numpy
 from knotwork._kernels.attention import attention, divided_product
 from knotwork._kernels.dropout import Noise
 from knotwork._kernels.fixed_order import look_up
 from knotwork._kernels.transformer import layer_norm, make_tokens, reglu_dropout
-from knotwork._graph import EPSILON, Graph, as_numpy
 from knotwork.nn._linear import (
     Draw,
     Initial,

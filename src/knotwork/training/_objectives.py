@@ -638,7 +638,7 @@ class Custom(ClassObjective):
             raise argument_error("objective", "use functions of torch, not of NumPy", self.function) from error
         if not isinstance(losses, Tensor) or losses.shape != target.shape:
             shown = tuple(losses.shape) if isinstance(losses, Tensor) else type(losses).__name__
-            hint = "Its arguments have the axes (members, rows): work element by element, and leave out mean() and sum()."
+            hint = "Its arguments have the axes (members, rows): work element by element, leave out mean()."
             requirement = f"return one loss for each row, a tensor of shape {tuple(target.shape)}"
             raise argument_error("objective", requirement, shown, hint)
         return losses
