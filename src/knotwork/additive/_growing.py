@@ -1,4 +1,4 @@
-"""The steps of the fit of an additive model: a draft, pairs of columns, and more functions where they are used."""
+"""How the fit of an additive model grows: a draft, more functions where it uses most of them, and pairs."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,17 @@ from knotwork._checks import argument_error, check_choice, check_int, listed, su
 from knotwork._equals import by_size, whole
 from knotwork._preparation.columns import CodedTable, Columns
 from knotwork.additive._fitting import Design, Solution
-from knotwork.additive._terms import FEW_VALUES, MOST_LEVELS, SIDE_LEVELS, Category, Curve, Shape, Surface, Term, Ties
+from knotwork.additive._terms import (
+    FEW_VALUES,
+    MOST_LEVELS,
+    SIDE_LEVELS,
+    Category,
+    Curve,
+    Shape,
+    Surface,
+    Term,
+    Ties,
+)
 from knotwork.basis import FloatArray
 from knotwork.encoders import bin_codes, number_of_bins, rank_cells
 from knotwork.knots import Column, without_outliers
@@ -28,7 +38,7 @@ MOST_USED, SPARE = 0.55, 4.0
 """A term that uses more than this share of its coefficients in the first fit gets more: this many for each used one."""
 
 MOST_COEFFICIENTS = 3000
-"""Maximum number of coefficients of all terms: tables with many columns have simpler curves, at last straight lines."""
+"""Maximum number of coefficients of all terms: tables with very many columns have simpler curves, at last lines."""
 
 ROWS_PER_COEFFICIENT = 3
 """Rows for each coefficient at least, if that leaves curves four functions."""
@@ -41,6 +51,7 @@ MOST_SCREENED = 40
 
 RISING = {"increasing": 1, "decreasing": -1}
 BENDING = {"convex": 1, "concave": -1}
+STRAIGHT = "linear"
 
 
 class AdditiveFit:
@@ -102,7 +113,7 @@ class AdditiveFit:
             self._curve(place, size=size) for place, column in enumerate(self.numbers) if len(column.distinct)
         ]
         terms += [self._category(place) for place in range(len(self.coded))]
-        order = owners(self.model.columns_)
+        order = owners_of(self.model.columns_)
         return sorted((term for term in terms if term.width), key=lambda term: order[term.name])
 
     def _curve(self, place: int, *, size: int, shape: Shape | None = None, with_missing: bool = True) -> Curve:
@@ -187,26 +198,28 @@ class AdditiveFit:
         return means
 
 
-def owners(columns: Columns) -> dict[Any, int]:
-    """Return for each name of a term the place of its column in the table: those of a date are of one column."""
-    names = columns.numerical_names
-    out: dict[Any, int] = {}
-    for place, (field, places) in enumerate(columns.spans):
-        out |= dict.fromkeys(names[places] if field == "numbers" else [columns.labels[place]], place)
-    return out
-
-
 def _shapes(model: "AdditiveModel", names: Sequence[Any]) -> dict[Any, Shape]:
     """Return what each curve must be."""
     shapes = dict.fromkeys(names, Shape())
-    for argument, given, words in (("monotone", model.monotone, RISING), ("curvature", model.curvature, BENDING)):
+    curvature = dict.fromkeys(names, STRAIGHT) if model.curvature == STRAIGHT else model.curvature
+    for argument, given, words in (("monotone", model.monotone, RISING), ("curvature", curvature, BENDING)):
         if given is not None and not isinstance(given, Mapping):
             raise type_error(argument, "be a mapping from columns to words", given)
         for name, word in (given or {}).items():
             if name not in shapes:
                 hint = suggestion(name, names)
                 raise argument_error(argument, f"name numerical columns, {listed(names)}", name, hint)
-            code = words[check_choice(word, f"{argument}[{name!r}]", words)]
-            old = shapes[name]
-            shapes[name] = Shape(code, old.bending) if argument == "monotone" else Shape(old.rising, code)
+            known = words if argument == "monotone" else {**words, STRAIGHT: 0}
+            code = known[check_choice(word, f"{argument}[{name!r}]", known)]
+            rising = shapes[name].rising
+            shapes[name] = Shape(code) if argument == "monotone" else Shape(rising, code, word == STRAIGHT)
     return shapes
+
+
+def owners_of(columns: Columns) -> dict[Any, int]:
+    """Return for each name of a term the place of its column in the table: those of a date are of one column."""
+    names = columns.numerical_names
+    owners: dict[Any, int] = {}
+    for place, (field, places) in enumerate(columns.spans):
+        owners |= dict.fromkeys(names[places] if field == "numbers" else [columns.labels[place]], place)
+    return owners
