@@ -140,20 +140,17 @@ def test_a_spreadsheet_sees_no_formula(models, tmp_path):
         predict(models / "kind.knotwork", path, spreadsheet_safe=True, out=tmp_path / "p.parquet")
 
 
-def test_intervals(models, tmp_path, monkeypatch):
+def test_intervals(models, tmp_path):
     path = write(table()[["area", "town"]], tmp_path / "t.csv")
     with pytest.raises(ArgumentError, match="coverage must be omitted for classes"):
         predict(models / "kind.knotwork", path, coverage=0.9)
 
-    def interval(self, X, coverage):
-        middle = self.predict(X)
-        return np.stack([middle - coverage, middle + coverage], axis=1)
-
-    monkeypatch.setattr(kw.TabularRegressor, "predict_interval", interval, raising=False)
     predictions, _ = predict(models / "rent.knotwork", path, coverage=0.5, out=tmp_path / "p.parquet")
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "p.parquet"), predictions)
     assert list(predictions) == ["prediction", "lower", "upper"]
-    np.testing.assert_allclose(predictions["upper"] - predictions["lower"], 1.0)
+    ends = kw.load(models / "rent.knotwork", device="cpu").predict_interval(table()[["area", "town"]], coverage=0.5)
+    np.testing.assert_allclose(predictions[["lower", "upper"]], ends, rtol=1e-5)
+    assert (predictions["lower"] < predictions["upper"]).all()
 
 
 def test_the_command(models, tmp_path):

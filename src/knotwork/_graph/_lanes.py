@@ -1,8 +1,8 @@
 """Nodes of the same form as one: the members of a model differ in their constants, which get a leading axis of lanes.
 
-Two nodes have the same form if their operations and attributes are equal, and their inputs have the same forms; the form
-of a constant is its type and shape. Nodes of one form are computed together, with arrays of shape (lanes, ...), so that
-one row of an ensemble takes little longer than one of a single member.
+Two nodes have the same form if their operations and attributes are equal, and their inputs have the same forms; the
+form of a constant is its type and shape. Nodes of one form are computed together, with arrays of shape (lanes, ...), so
+that one row of an ensemble takes little longer than one of a single member.
 """
 
 from collections.abc import Callable, Mapping
@@ -129,30 +129,55 @@ def _together(
     node: Node, call: Callable[..., Array], stacked: list[bool], n_axes: list[int], n_axes_out: int
 ) -> Callable[..., Array]:
     """Return an operation for all lanes; `n_axes` are those of each input and of the result, without lanes."""
-    operation, attributes = node.operation, node.attributes
+    operation = node.operation
     if OPERATIONS[operation].code or operation in ("Sum", "MatMul", "LayerNormalization"):
         return _aligned(call, stacked, n_axes, n_axes_out)
-    if not stacked[0] or any(stacked[1:]):
-        return _splines(call) if operation == "Splines" and stacked == [True] * 3 else _one_by_one(call, stacked)
-    if operation in ("Softmax", "LogSoftmax", "Flatten"):
-        axis = attributes["axis"]
-        return partial(OPERATIONS[operation].function, axis=axis + 1 if axis >= 0 else axis)
-    if operation == "Transpose":
-        perm = [0, *(axis + 1 for axis in attributes["perm"])]
-        return lambda x: x.transpose(perm)
-    if operation == "Gather":
-        axis = attributes["axis"] + 1
-        return lambda x, places: np.take(x, places, axis=axis)
-    if operation in ("ReduceSum", "ReduceMean", "ReduceLogSumExp", "Unsqueeze", "CumSum"):
-        return lambda x, axes: call(x, np.where(axes >= 0, axes + 1, axes))
-    if operation == "Slice":
-        return lambda x, start, stop, axis: call(x, start, stop, np.where(axis >= 0, axis + 1, axis))
-    if operation == "Reshape":
-        return lambda x, shape: x.reshape(len(x), *(n or x.shape[place] for place, n in enumerate(shape.tolist(), 1)))
-    if operation == "Pad":
-        n = n_axes[0]
-        return lambda x, pads: call(x, np.concatenate([[0], pads[:n], [0], pads[n:]]))
+    if operation == "Splines" and all(stacked):
+        return _splines(call)
+    if operation in WITH_LANES and stacked[0] and not any(stacked[1:]):
+        return WITH_LANES[operation](call, node.attributes, n_axes[0])
     return _one_by_one(call, stacked)
+
+
+def _after(axes: Array) -> Array:
+    """Return places of axes after the lanes; negative ones count from the end."""
+    return np.where(axes >= 0, axes + 1, axes)
+
+
+def _by_attribute(call: Any, attributes: Mapping[str, Any], n_axes: int) -> Callable[..., Array]:
+    del n_axes
+    return partial(call.func, **{**attributes, "axis": int(_after(np.array(attributes["axis"])))})
+
+
+def _by_input(call: Any, attributes: Mapping[str, Any], n_axes: int) -> Callable[..., Array]:
+    del attributes, n_axes
+    return lambda x, *given: call(x, *given[:-1], _after(given[-1]))
+
+
+def _transposed(call: Any, attributes: Mapping[str, Any], n_axes: int) -> Callable[..., Array]:
+    del call, n_axes
+    perm = [0, *(axis + 1 for axis in attributes["perm"])]
+    return lambda x: x.transpose(perm)
+
+
+def _reshaped(call: Any, attributes: Mapping[str, Any], n_axes: int) -> Callable[..., Array]:
+    del call, attributes, n_axes
+    return lambda x, shape: x.reshape(len(x), *(n or x.shape[place] for place, n in enumerate(shape.tolist(), 1)))
+
+
+def _padded(call: Any, attributes: Mapping[str, Any], n_axes: int) -> Callable[..., Array]:
+    del attributes
+    return lambda x, pads: call(x, np.concatenate([[0], pads[:n_axes], [0], pads[n_axes:]]))
+
+
+WITH_LANES: dict[str, Callable[[Any, Mapping[str, Any], int], Callable[..., Array]]] = {
+    **dict.fromkeys(("Softmax", "LogSoftmax", "Flatten", "Gather"), _by_attribute),
+    **dict.fromkeys(("ReduceSum", "ReduceMean", "ReduceLogSumExp", "Unsqueeze", "CumSum", "Slice"), _by_input),
+    "Pad": _padded,
+    "Reshape": _reshaped,
+    "Transpose": _transposed,
+}
+"""Operations whose first input alone has lanes: their axes come after these."""
 
 
 def _aligned(
@@ -165,7 +190,8 @@ def _aligned(
 
     def together(*given: Array) -> Array:
         wide = [
-            x.reshape(len(x), *([1] * more), *x.shape[1:]) if more else x for x, more in zip(given, missing, strict=True)
+            x.reshape(len(x), *([1] * more), *x.shape[1:]) if more else x
+            for x, more in zip(given, missing, strict=True)
         ]
         return call(*wide)
 

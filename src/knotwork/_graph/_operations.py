@@ -40,13 +40,23 @@ def _clip(x: Array, low: Array, high: Array) -> Array:
     return np.minimum(np.maximum(x, low), high)
 
 
+def _matmul(a: Array, b: Array) -> Array:
+    values: Array = np.matmul(np.ascontiguousarray(a), b)  # of other layouts NumPy computes products without BLAS
+    return values
+
+
 def _mish(x: Array) -> Array:
-    return x * np.tanh(np.logaddexp(x, x.dtype.type(0.0)))
+    """Return ``x tanh(log(1 + exp(x)))`` by one exponential, which NumPy has as a loop over vectors."""
+    e = np.exp(np.minimum(x, x.dtype.type(20.0)))
+    e *= e + 2
+    values: Array = x * (e / (e + 2))
+    return values
 
 
 def _selu(x: Array) -> Array:
     scale, factor = map(x.dtype.type, SELU_FACTORS)
-    return scale * np.where(x > 0, x, factor * np.expm1(np.minimum(x, 0)))
+    values: Array = scale * np.where(x > 0, x, factor * (np.exp(np.minimum(x, 0)) - 1))
+    return values
 
 
 def _sigmoid(x: Array) -> Array:
@@ -85,25 +95,29 @@ def _cumulated(x: Array, axis: Array, *, reverse: int = 0) -> Array:
 
 def _softmax(x: Array, *, axis: int) -> Array:
     shares = np.exp(x - x.max(axis=axis, keepdims=True))
-    return shares / shares.sum(axis=axis, keepdims=True)
+    values: Array = shares / shares.sum(axis=axis, keepdims=True)
+    return values
 
 
 def _log_softmax(x: Array, *, axis: int) -> Array:
     moved = x - x.max(axis=axis, keepdims=True)
-    return moved - np.log(np.exp(moved).sum(axis=axis, keepdims=True))
+    values: Array = moved - np.log(np.exp(moved).sum(axis=axis, keepdims=True))
+    return values
 
 
 def _log_sum_exp(x: Array, axes: Array, *, keepdims: int) -> Array:
     (axis,) = axes.tolist()
     largest = x.max(axis=axis, keepdims=True)
     out = np.log(np.exp(x - largest).sum(axis=axis, keepdims=True)) + largest
-    return out if keepdims else out.squeeze(axis)
+    values: Array = out if keepdims else out.squeeze(axis)
+    return values
 
 
 def _layer_norm(x: Array, weight: Array, bias: Array, *, axis: int, epsilon: float) -> Array:
     centred = x - x.mean(axis=axis, keepdims=True)
     variance = np.square(centred).mean(axis=axis, keepdims=True)
-    return centred / np.sqrt(variance + x.dtype.type(epsilon)) * weight + bias
+    values: Array = centred / np.sqrt(variance + x.dtype.type(epsilon)) * weight + bias
+    return values
 
 
 def _trees(numbers: Array, codes: Array, *arrays: Array, n_numerical: int) -> Array:
@@ -270,7 +284,7 @@ OPERATIONS: dict[str, Operator] = {
     "Gather": Operator(lambda x, places, *, axis: np.take(x, places, axis=axis)),
     "LayerNormalization": Operator(_layer_norm),
     "LogSoftmax": Operator(_log_softmax),
-    "MatMul": Operator(np.matmul),
+    "MatMul": Operator(_matmul),
     "Pad": Operator(_pad),
     "ReduceLogSumExp": Operator(_log_sum_exp),
     "ReduceMean": Operator(lambda x, axes, *, keepdims: x.mean(axis=tuple(axes.tolist()), keepdims=bool(keepdims))),

@@ -62,8 +62,12 @@ class Program:
         n_rows = len(numbers)
         if n_rows <= ROWS_IN_CACHE:
             return self._part(numbers, codes)
+        from threadpoolctl import threadpool_limits  # noqa: PLC0415 - few rows need none of it
+
         parts = [slice(start, start + ROWS_IN_CACHE) for start in range(0, n_rows, ROWS_IN_CACHE)]
-        with ThreadPoolExecutor(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None) as pool:
+        n_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        # Threads of BLAS inside of ours would wait for each other.
+        with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(n_cores) as pool:
             results = list(pool.map(lambda rows: self._part(numbers[rows], codes[rows]), parts))
         return {name: np.concatenate([result[name] for result in results]) for name in self._outputs}
 
@@ -94,7 +98,7 @@ def _keys(source: Source) -> list[Any]:
 
 def traced(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
     """Return all values of a graph, by name, for some rows."""
-    values = {**graph.constants, **inputs}
+    values: dict[str, Array] = {**graph.constants, **inputs}
     with np.errstate(all="ignore"):
         for node in graph.nodes:
             arguments = [values[name] for name in node.inputs]

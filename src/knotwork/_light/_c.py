@@ -209,7 +209,8 @@ def _tables(predictor: Predictor, names: list[str]) -> str:
     out += [_texts("knotwork_output_names", outputs)]
     conversions = [f"{each['label']}: {each['conversion']}" for each in column_contents(columns) if each["conversion"]]
     out += [_texts("knotwork_conversions", conversions), "\n"]
-    words, numbers = [], []
+    words: list[int] = []
+    numbers: list[int] = []
     for place, (_, column) in enumerate(categorical):
         is_text = column.kind in ("text", "mixed")
         out.append(_categories(place, column.categories, is_text=is_text))

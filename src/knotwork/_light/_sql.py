@@ -205,7 +205,7 @@ def _curve(x: Array, breaks: Array, coefficients: Array, missing: Array) -> list
         cases += [f"WHEN {source} < {_number_in_sql(breaks[0])} THEN {_number_in_sql(coefficients[0, 0, output])}"]
         for place in range(len(breaks) - 1):
             low, high, last = breaks[place], breaks[place + 1], place == len(breaks) - 2
-            polynomial = _horner(f"({source} - {_number_in_sql(low)})", coefficients[place, :, output])
+            polynomial = _horner(f"({source} - {_number_in_sql(low)})", coefficients[place, :, output].tolist())
             cases.append(f"WHEN {source} {'<=' if last else '<'} {_number_in_sql(high)} THEN {polynomial}")
         end = float(np.polynomial.polynomial.polyval(breaks[-1] - breaks[-2], coefficients[-1, :, output]))
         out.append(f"CASE {' '.join(cases)} ELSE {_number_in_sql(end)} END")

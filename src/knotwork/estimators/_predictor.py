@@ -169,7 +169,7 @@ def _add_numbers(graph: Graph, mean: str, model: FittedModel) -> None:
             graph.outputs[name] = graph.reshape(graph.pick(parts, place), -1, *targets)
     with suppress(TypeError, AttributeError):  # an objective of a user may do what cannot be written to a graph
         ends = objective.centre_and_spread(cast("Any", _Written(graph, parts, objective.n_outputs)))
-        centre, spread = (each.name if isinstance(each, _Written) else each for each in ends)
+        centre, spread = (each.name if isinstance(each, _Written) else cast("Any", each) for each in ends)
         zero = graph("Mul", centre, np.float64(0.0))  # of the shape of both
         graph.outputs["centre"], graph.outputs["spread"] = centre, graph("Add", spread, zero)
 
