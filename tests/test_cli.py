@@ -120,7 +120,7 @@ def test_what_is_printed_does_not_control_the_terminal(tmp_path):
     assert not set("\x9b\x07") & set(done.output)
 
 
-@pytest.mark.parametrize(("width", "expected"), [(60, [0, 1, 6]), (90, [0, 1, 3, 6]), (400, list(range(9)))])
+@pytest.mark.parametrize(("width", "expected"), [(60, [0, 1, 7]), (90, [0, 1, 3, 7]), (400, list(range(9)))])
 def test_a_ranking_has_the_columns_that_fit(width, expected):
     from knotwork._cli import _fitting_columns
     from knotwork.report._tables import Cell, ReportTable
@@ -128,13 +128,13 @@ def test_a_ranking_has_the_columns_that_fit(width, expected):
     columns = [
         "model",
         "RMSE (mean ± sd)",
-        "above the best encoding",
+        "above the best",
         "95 % interval",
         "p",
         "MAE",
+        "training rows",
         "seconds",
-        "n",
-        "epochs",
+        "parameters",
     ]
     row = [Cell("gradient boosting"), *[Cell("0.123 to 0.456789")] * 2, Cell("-0.0123 to 0.0456"), *[Cell("0.1")] * 5]
     assert _fitting_columns(ReportTable("ranking", "", "", columns, [row]), width) == expected

@@ -1,5 +1,6 @@
 """The command line."""
 
+import io
 import math
 import os
 import shutil
@@ -106,6 +107,9 @@ def main(
     """Spline and piecewise-linear encodings of numerical columns for tabular deep learning."""
     # Idle torch threads that spin would slow down the compiled loops. Torch reads this setting when it is loaded.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    for stream in (sys.stdout, sys.stderr):  # in a locale without UTF-8, other letters are escapes
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _say(text: str, *, err: bool = False) -> None:
@@ -204,27 +208,34 @@ def compare(
     backbone: Annotated[
         str,
         typer.Option(
-            help="Network of the comparison: mlp (by default), resnet, tabm, realmlp or ft; without --effort, the "
-            "saved model is a single network of it."
+            help="Single networks of the comparison: mlp (by default), resnet, tabm, realmlp or ft; without --effort, "
+            "there is no ensemble beside them."
         ),
     ] = "auto",
     effort: Annotated[
         str,
         typer.Option(
-            help="Saved model: an ensemble (fast, balanced or best), or single: one --backbone with the best encoding. "
-            "By default balanced, or single if --backbone is given."
+            help="Ensemble that is ranked beside the other models: fast, balanced or best; single: none. By default "
+            "balanced, or single if --backbone is given."
         ),
     ] = "auto",
     folds: Annotated[int | None, typer.Option(help="Number of folds; by default 5, or 3 if time is short.")] = None,
     time_budget: Annotated[float, typer.Option(help="Seconds for the whole command; 0 means no limit.")] = 300.0,
     drop: Drop = None,
+    groups: Annotated[
+        str | None,
+        typer.Option(help="Column that names what rows belong to, such as a person: folds never divide a group."),
+    ] = None,
+    validation: Annotated[
+        str | None, typer.Option(help="time: rows are in the order of time, and folds are tested on later rows.")
+    ] = None,
     out: Annotated[Path, typer.Option(help="Folder for the report, the model and the tables.")] = Path("comparison"),
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     sep: Sep = None,
     encoding: Encoding = None,
     decimal: Decimal = None,
 ) -> None:
-    """Compare encodings on a table: ranking with intervals, recommendation, saved model, report."""
+    """Compare models and encodings on a table: one ranking, one recommendation, which is saved, and a report."""
     started = time.perf_counter()  # the time budget includes loading torch
     check_file(table, "table")  # before loading torch, which takes seconds
     from knotwork.compare import CompareOptions, compare_table, read_sizes
@@ -240,6 +251,8 @@ def compare(
         time_budget=time_budget or None,
         seed=seed,
         drop=tuple(drop or ()),
+        groups=groups,
+        validation=validation,
         text=TextFormat(sep=sep, encoding=encoding, decimal=decimal),
     )
     with _one_bar("reading the table", time_budget or None) as (say, bar):
@@ -319,8 +332,9 @@ def _fitting_columns(shown: "ReportTable", width: int) -> list[int]:
         max(len(cell) for cell in (name, *(row[place].shown for row in shown.rows)))
         for place, name in enumerate(shown.columns)
     ]
-    score, difference, interval, p, seconds = 1, 2, 3, 4, n_columns - 3
-    by_importance = [0, score, seconds, interval, difference, p, *range(5, n_columns - 3), n_columns - 2, n_columns - 1]
+    score, difference, interval, p, seconds = 1, 2, 3, 4, n_columns - 2
+    others = [*range(5, n_columns - 2), n_columns - 1]
+    by_importance = [0, score, seconds, interval, difference, p, *others]
     kept: list[int] = []
     for place in by_importance:
         # Each column takes two spaces and a border; the first two are always shown.

@@ -64,6 +64,10 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     probe = _temporary_name(target)
     try:
         probe.write_bytes(b"\0" * PROBE_BYTES)
+    except OSError as error:
+        if error.errno is not None and error.filename is None:  # for example on a full disk
+            raise OSError(error.errno, error.strerror, str(target)) from error
+        raise
     finally:
         with suppress(OSError):
             probe.unlink()

@@ -18,8 +18,8 @@ class _RoundLocator(Locator):
 
     def texts(self, low: float, high: float) -> dict[float, str]:
         """Return the ticks between two ends, with their texts."""
-        ends = sorted((float(low), float(high)))
-        return dict(date_ticks(*ends, self.most) if self.dates else axis_ticks(*ends, self.most))
+        first, last = min(float(low), float(high)), max(float(low), float(high))
+        return dict((date_ticks if self.dates else axis_ticks)(first, last, self.most))
 
     def tick_values(self, vmin: float, vmax: float) -> Any:
         """Return the ticks between two ends."""

@@ -6,7 +6,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from matplotlib.figure import Figure
-from sklearn.linear_model import LogisticRegression, RidgeCV
+from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeCV
 from sklearn.pipeline import make_pipeline
 
 import knotwork as kw
@@ -393,3 +393,44 @@ def test_contributions_as_a_frame():
     frame = parts.to_frame()
     np.testing.assert_allclose(frame.loc[(3, 2)], parts.values[3, :, 2])
     assert frame.shape == (21, len(classes.terms_))
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_lines_of_all_columns_are_a_linear_model(missing):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.uniform(size=(500, 3)), columns=list("abc"))
+    y = 2 * X["a"] - X["b"] + 0.3 * rng.normal(size=500)
+    if missing:
+        X.loc[rng.uniform(size=500) < 0.1, "a"] = np.nan
+    model = kw.AdditiveRegressor(curvature="linear").fit(X, y)
+    known = X.dropna()
+    slopes = np.diff(model.predict(pd.DataFrame({"a": [0.2, 0.4, 0.8], "b": 0.5, "c": 0.5}))) / [0.2, 0.4]
+    assert slopes[0] == pytest.approx(slopes[1])
+    expected = LinearRegression().fit(known, y[known.index])
+    np.testing.assert_allclose(model.predict(known), expected.predict(known), atol=0.05)
+    assert [term.width for term in model.terms_] == [1 + missing, 1, 1]
+
+
+def test_a_line_of_one_column_beside_curves():
+    rng = np.random.default_rng(1)
+    X = pd.DataFrame(rng.uniform(size=(500, 2)), columns=list("ab"))
+    y = np.sin(6 * X["a"]) + np.sin(6 * X["b"]) + 0.1 * rng.normal(size=500)
+    model = kw.AdditiveRegressor(curvature={"a": "linear"}, monotone={"a": "decreasing"}).fit(X, y)
+    line, curve = model.effects()
+    np.testing.assert_allclose(np.diff(line.effect, 2), 0.0, atol=1e-9)
+    assert np.diff(line.effect).max() <= 0.0
+    assert np.abs(np.diff(curve.effect, 2)).max() > 1e-4
+    rising = kw.AdditiveRegressor(curvature={"a": "linear"}, monotone={"a": "increasing"}).fit(X, y).effects()[0]
+    np.testing.assert_allclose(rising.effect, 0.0, atol=1e-6)  # the slope that it may not have
+    with pytest.raises(ValueError, match="no columns of monotone or curvature"):
+        kw.AdditiveRegressor(curvature="linear", pairs=[("a", "b")]).fit(X, y)
+    with pytest.raises(ValueError, match="must be one of 'convex', 'concave', 'linear'"):
+        kw.AdditiveRegressor(curvature={"a": "straight"}).fit(X, y)
+
+
+def test_a_model_keeps_the_name_of_its_target(tmp_path):
+    X = pd.DataFrame({"a": np.arange(50.0)})
+    model = kw.AdditiveRegressor().fit(X, (X["a"] ** 2).rename("area"))
+    model.save(tmp_path / "m")
+    assert model.target_name_ == kw.load(tmp_path / "m").target_name_ == "area"
+    assert kw.AdditiveRegressor().fit(X, X["a"].to_numpy()).target_name_ is None

@@ -37,7 +37,6 @@ def make_scored(candidate, scores, *, kind="encoding", predictions=None, n_epoch
     return Scored(
         candidate=Encoding.parse(candidate, 7) if is_network else candidate,
         scores=metrics,
-        pooled={name: float(np.mean(scores)) for name in metrics},
         epochs=np.full(n, n_epochs),
         best_epochs=np.full(n, n_epochs - 1),
         train_seconds=1.0,
@@ -67,8 +66,8 @@ def make_table(names=("a", "b", "c"), target="y", *, n=300, n_classes=0, categor
     return frame
 
 
-def make_ranking(source, *, n_encodings=3):
-    """Return the ranking of some encodings, two baselines and an ensemble, with predictions out of fold."""
+def make_ranking(source, *, n_encodings=3, has_others=True):
+    """Return the ranking of some encodings, two other models and an ensemble, with predictions out of fold."""
     rng = np.random.default_rng(1)
     predictions = source.target + rng.normal(size=source.n_rows)
     if source.classes:
@@ -85,6 +84,7 @@ def make_ranking(source, *, n_encodings=3):
     rows.append(
         make_scored("ensemble (3 networks)", rng.normal(0.9, 0.05, 3), kind="ensemble", predictions=predictions)
     )
+    rows = rows if has_others else rows[:n_encodings]
     return rank_candidates(rows, task=source.task, naive=2.0, test_to_train=0.5)
 
 
@@ -113,8 +113,8 @@ def make_words(source, **others):
         "failed": [],
         "done": [f"{source.name}: target {source.target_name!r}."],
         "code": "knotwork predict model.knotwork new_rows.csv",
-        "interrupted": "",
-        "gain": "The saved model is an ensemble.",
+        "interrupted": False,
+        "saved": "The saved model is the recommended one.",
         "evidence": "The ranking rests on all rows.",
         "banners": [],
         **others,

@@ -24,7 +24,7 @@ def test_an_interval_that_is_cut_ends_in_an_arrow():
     picture = figures.ranking_picture(ranking)
     for figure in (picture.figure, picture.narrow):
         [axes] = figure.axes
-        unit, (left, right) = 100 / ranking.reference.mean, axes.get_xlim()
+        unit, (left, right) = 100 / ranking.best.mean, axes.get_xlim()
         for row, line in enumerate(ranking.lines):
             cut = {"<": unit * line.low < left, ">": unit * line.high > right}
             arrows = {artist.get_marker() for artist in drawn(figure, f"cut-{row}")}
@@ -39,8 +39,8 @@ def test_an_interval_that_is_cut_ends_in_an_arrow():
 def test_every_figure_but_the_ranking_fits_a_phone(n_classes):
     classes = tuple("abcdefghi"[:n_classes])
     source = make_source(make_table(n_classes=n_classes), classes=classes)
-    ranking, effects = make_ranking(source), make_effects(source, label="b" if classes else "")
-    predicted = ranking.saved.scored.predictions
+    ranking, effects = make_ranking(source, has_others=False), make_effects(source, label="b" if classes else "")
+    predicted = ranking.chosen.scored.predictions
     settings = {"model": "m", "name": "n"}
     if classes:
         pictures = [draw(source.target, predicted, classes=classes, **settings)
@@ -107,11 +107,12 @@ def test_many_values_make_bands_of_about_the_same_number_of_rows():
 
 
 def test_learning_curves_are_those_of_the_folds():
-    ranking = make_ranking(NUMBERS)
+    assert figures.learning_picture(make_ranking(NUMBERS)) is None  # an ensemble has no curves of single networks
+    ranking = make_ranking(NUMBERS, has_others=False)
     figure = figures.learning_picture(ranking).figure
     lines = drawn(figure, "learning")
     assert len(lines) == 3
-    np.testing.assert_array_equal(lines[0].get_ydata(), ranking.encoding.scored.histories[0].score)
+    np.testing.assert_array_equal(lines[0].get_ydata(), ranking.chosen.scored.histories[0].score)
     assert drawn(figure, "kept-0")[0].get_xdata().tolist() == [7]
 
 

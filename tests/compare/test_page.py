@@ -147,9 +147,20 @@ def test_headings_labels_and_scrollers(plain):
 
 def test_banners_stand_beside_the_verdict(plain):
     text = Reader(plain).text
-    assert (
-        text.index("Recommendation\n") < text.index("18 networks reached") < text.index("is the encoding with the best")
-    )
+    places = [text.index(words) for words in ("Recommendation\n", "Take the ensemble", "18 networks", "Candidates.")]
+    assert places == sorted(places)
+
+
+@NEEDS_CHROMIUM
+@pytest.mark.parametrize(("width", "height"), [(1400, 1000), (390, 844)])
+def test_verdict_and_ranking_are_on_the_first_screen(plain, width, height):
+    names = "['h1', '.lead', '#figure-ranking', 'nav']"
+    tops = f"{names}.map(each => document.querySelector(each).getBoundingClientRect().top)"
+    with Browser(plain, width=width) as opened:
+        title, verdict, ranking, contents = opened.evaluate(tops)
+    assert 0 <= title < verdict < ranking < 0.6 * height
+    if width < 400:
+        assert contents > verdict
 
 
 def test_figures_that_time_does_not_allow_are_reported(tmp_path):
@@ -158,7 +169,7 @@ def test_figures_that_time_does_not_allow_are_reported(tmp_path):
     page = tmp_path / "report.html"
     write_page(
         page, make_ranking(source), source, effects=[], n_features=3, deadline=0.0,
-        words=make_words(source, interrupted="Interrupted."),
+        words=make_words(source, interrupted=True),
     )  # fmt: skip
     text = Reader(page).text
     assert "no model was trained on all rows" in text
@@ -169,14 +180,14 @@ def test_figures_that_time_does_not_allow_are_reported(tmp_path):
 def test_all_that_is_asked_of_a_model_is_shown(tmp_path, plain):
     reader = Reader(plain)
     labels = " ".join(attributes["aria-label"] for tag, attributes in reader.tags if tag == "svg")
-    for words in ("Predicted against actual y. ensemble", "Predicted against actual y. boosting", "Learning curves",
+    for words in ("Predicted against actual y. ensemble", "Predicted against actual y. BS-Q@7",
                   "Mean residual by a", "Partial dependence on a", "Mean y by a and c"):  # fmt: skip
         assert words in labels
     for words in ("boosting", "linear model"):
         assert words in reader.text
     labels = Reader(make_page(tmp_path, n_classes=2)).tags
     labels = " ".join(attributes["aria-label"] for tag, attributes in labels if tag == "svg")
-    for words in ("Calibration. ensemble", "Calibration. boosting", "Predicted against actual classes"):
+    for words in ("Calibration. ensemble", "Calibration. BS-Q@7", "Predicted against actual classes"):
         assert words in labels
 
 

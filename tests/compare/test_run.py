@@ -1,7 +1,10 @@
 """Comparisons from file to recommendation, as calls and as commands."""
 
 import html
+import os
 import re
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +14,6 @@ from typer.testing import CliRunner
 
 import knotwork as kw
 from knotwork._cli import app
-from knotwork._writing import significant
 from knotwork.compare import CompareOptions, compare_table, predict_table
 from knotwork.compare import _budget as budget
 from knotwork.compare import _rounds as rounds_of
@@ -23,7 +25,7 @@ from knotwork.errors import ColumnWarning
 from knotwork.estimators import _steps as steps
 from knotwork.estimators._base import fitted, settings_of
 from knotwork.estimators._steps import combine, prepare, train
-from tests.compare.cases import MESSY, draw_nothing, flats, shorten, write_flats
+from tests.compare.cases import MESSY, draw_nothing, flats, prefer, shorten, write_flats
 from tests.report.chromium import CHROMIUM, Browser
 
 pytestmark = pytest.mark.xdist_group("compare")  # one process: a comparison serves several tests
@@ -90,7 +92,8 @@ def test_a_messy_table_ends_in_a_model_that_predicts_new_rows(tmp_path, short, r
     encodings = {"Std", "BS-Q@6", "PLE@6", "BS-Q@8", "PLE@8"}
     assert {str(line.candidate) for line in result.ranking.lines if line.kind == "encoding"} == encodings
     kinds = {line.kind for line in result.ranking.lines}
-    assert kinds == {"encoding", "linear", "boosting"} | ({"ensemble"} if effort == "balanced" else set())
+    others = {"ensemble"} if effort == "balanced" else set()
+    assert kinds == {"encoding", "linear", "additive", "boosting"} | others
     for line in result.ranking.lines:
         assert line.scored.predictions.shape == ((240,) if target == "rent" else (240, 2))
         assert np.isfinite(line.scored.predictions).all()
@@ -99,7 +102,7 @@ def test_a_messy_table_ends_in_a_model_that_predicts_new_rows(tmp_path, short, r
                               "ranking change: give a larger --time-budget.",)  # fmt: skip
     assert all(line in "\n".join(result.summary) for line in (result.evidence, *result.banners))
     page = html.unescape(words(result.page)).replace("\N{NO-BREAK SPACE}", " ")
-    assert page.index(result.ranking.verdict[1:]) < page.index(result.banners[0]) < page.index("95 % interval")
+    assert page.index(result.ranking.verdict[1:]) < page.index(result.banners[0]) < page.index("Candidates.")
     assert not result.interrupted
     text = "\n".join(sentences)
     task = "regression" if target == "rent" else "classification"
@@ -115,31 +118,16 @@ def test_a_messy_table_ends_in_a_model_that_predicts_new_rows(tmp_path, short, r
     assert len(table) == 20
     again = kw.load(result.model_path, device="cpu")
     assert (again.predict(pd.read_csv(tmp_path / "new.csv")) == table["prediction"].to_numpy()).all()
-    assert again.encoding == ("auto" if effort == "balanced" else str(result.ranking.encoding.candidate))
-    assert (len(again.weights_) > 1) == (effort == "balanced")
     if effort == "single":
-        assert result.gain == ""
-        assert "ensemble" not in page
+        assert "the ensemble" not in page
         assert "ensemble" not in "\n".join(result.summary)
 
 
-def test_the_gain_of_the_ensemble_is_reported(whole):
-    result, _ = whole
-    single, score = result.ranking.encoding.scored.pooled["rmse"], result.model.validation_score_
-    change = f"{abs(100 * (score / single - 1)):.1f} % {'less' if score < single else 'more'}"
-    expected = (
-        f"an ensemble of {len(result.model.weights_)} models: RMSE {significant(score)} out of fold, {change} than "
-        f"the {significant(single)} of a single network with {result.ranking.encoding.candidate}. Both scores are over "
-        "the same 240 rows"
-    )
-    assert expected in result.gain
-    assert any(result.gain in line for line in result.summary)
-    assert expected in html.unescape(words(result.page)).replace("\N{NO-BREAK SPACE}", " ")
-
-
-def test_the_gain_is_not_known_for_few_rows(tmp_path, figureless):
-    result = compare_table(write_flats(tmp_path, n=55), "rent", out=tmp_path / "out", options=STD, device="cpu")
-    assert "Its gain is not known: there are too few rows" in result.gain
+def test_an_ensemble_of_few_rows_has_no_row_in_the_ranking(tmp_path, figureless):
+    sentences, path = [], write_flats(tmp_path, n=55)
+    result = compare_table(path, "rent", out=tmp_path / "out", options=STD, device="cpu", report=sentences.append)
+    assert any("The ensemble is not ranked" in line for line in sentences)
+    assert "ensemble" not in {line.kind for line in result.ranking.lines}
     assert result.model_path.exists()
 
 
@@ -157,38 +145,33 @@ def test_ctrl_c_in_the_training_of_the_model_saves_the_best_so_far(tmp_path, fig
     result = compare_table(path, "rent", out=tmp_path / "out", **settings)
     assert not result.interrupted
     assert "stopped early by the time limit or by Ctrl-C" in sentences[-1]
-    n_members = len(kw.load(result.model_path, device="cpu").weights_)
-    assert f"an ensemble of {n_members} models" in result.gain
+    assert result.saved.startswith(f"The saved model is the recommended one, {result.ranking.chosen.name}")
+    assert kw.load(result.model_path, device="cpu").predict(flats(5)[list(MESSY)]).shape == (5,)
 
 
-def test_the_gain_is_over_the_rows_of_the_comparison(tmp_path, figureless, monkeypatch):
-    source, seen = read_source(write_flats(tmp_path, n=400), "rent"), []
-    monkeypatch.setattr(run, "explain_gain", lambda ranking, score, **counts: seen.append((score, counts)) or "gain")
+def test_the_ensemble_is_scored_on_the_rows_of_the_comparison(tmp_path, figureless, monkeypatch):
+    source = read_source(write_flats(tmp_path, n=400), "rent")
     monkeypatch.setattr(
         run, "unlimited_schedule", lambda *args, **kw: replace(budget.unlimited_schedule(*args, **kw), n_rows=300)
     )
     result = compare_table(tmp_path / "flats.csv", "rent", out=tmp_path / "out", options=STD, device="cpu")
-    [(score, counts)] = seen
-    assert counts == {"n_models": len(result.model.weights_), "n_compared": 300}
-    row = result.ranking.saved.scored
-    assert (row.kind, row.n_parameters > 1000) == ("ensemble", True)
-    assert row.pooled["rmse"] == score
-    assert score != result.model.validation_score_
+    [row] = [line.scored for line in result.ranking.lines if line.kind == "ensemble"]
     again = kw.TabularRegressor(random_state=0, device="cpu")
     with pytest.warns(ColumnWarning):
         preparation = prepare(settings_of(again), source.features, source.labels)
     fitted(again, combine(preparation, train(preparation, 0.0)))
-    assert again.validation_score_ == pytest.approx(result.model.validation_score_)
     compared = source.draw(300, seed=0).features.index
-    n_folds, errors = preparation.plan.n_folds, []
+    assert (result.compared.features.index == compared).all()
+    n_folds, predicted = preparation.plan.n_folds, np.full(400, np.nan)
     for fold, split in enumerate(preparation.prepared.splits):  # each network by hand, on the rows it has not seen
-        rows = np.intersect1d(split.valid, compared)
+        rows = split.valid
         outputs = np.stack(again.trained_.outputs(preparation.table.numbers[rows], preparation.table.codes[rows]))
         weights = again.weights_[fold::n_folds] / again.weights_[fold::n_folds].sum()
-        errors.append(weights @ outputs[fold::n_folds, :, 0] - source.target[rows])
-    assert len(np.concatenate(errors)) == 300
-    assert score == pytest.approx(np.sqrt(np.mean(np.concatenate(errors) ** 2)))
-    assert np.sqrt(np.mean((row.predictions - result.compared.target) ** 2)) == pytest.approx(score)
+        predicted[rows] = weights @ outputs[fold::n_folds, :, 0]
+    np.testing.assert_allclose(row.predictions, predicted[compared])
+    assert row.n_parameters > 1000
+    assert row.n_trained == pytest.approx(400 * (n_folds - 1) / n_folds, abs=1)
+    assert "others on 150" in " ".join(result.ranking.sentences)  # two folds of 300 rows
 
 
 def test_files_of_a_comparison(whole):
@@ -200,11 +183,11 @@ def test_files_of_a_comparison(whole):
     assert ranking["rmse_mean"].is_monotonic_increasing
     assert ranking["recommended"].sum() == 1
     assert len(folds) == len(ranking) * 2
-    assert set(ranking["kind"]) == {"encoding", "linear", "boosting", "ensemble"}
+    assert set(ranking["kind"]) == {"encoding", "linear", "additive", "boosting", "ensemble"}
     means = folds.groupby("encoding")["rmse"].mean()
     np.testing.assert_allclose(means[ranking["encoding"]], ranking["rmse_mean"])
     page = words(result.page)
-    for word in ("Which encoding for flats.csv?", "corrected resampled t-test", "LightGBM", "area", "PLE@8"):
+    for word in ("Which model for flats.csv?", "corrected resampled t-test", "LightGBM", "area", "PLE@8"):
         assert word in page
     source = result.page.read_text(encoding="utf-8")
     assert "http" not in re.sub(r'xmlns(:xlink)?="[^"]*"', "", source)  # the page needs no other file
@@ -224,7 +207,6 @@ def test_the_seed_decides(tmp_path, figureless):
         result = compare_table(path, "rent", out=tmp_path / "out", options=options, device="cpu")
         means.append(result.ranking.encoding.mean)
     assert means[0] == means[1] != means[2]
-    assert result.ranking.sentences[1] == "It is the only candidate."
 
 
 def test_a_plan_is_reported_before_training(tmp_path, figureless, monkeypatch):
@@ -248,15 +230,35 @@ def test_a_plan_is_reported_before_training(tmp_path, figureless, monkeypatch):
     assert "Skipped because time is short" in text
 
 
-def test_the_final_model_uses_as_many_rows_as_time_allows(tmp_path, figureless, monkeypatch):
-    monkeypatch.setattr(run, "refit_rows", lambda n_rows, **_: n_rows // 2)
+@pytest.fixture
+def sampled(figureless, monkeypatch):
+    """Comparisons of 100 rows."""
     monkeypatch.setattr(
         run, "make_schedule", lambda *args, **kw: replace(budget.make_schedule(*args, **kw), n_rows=100)
     )
     monkeypatch.setattr(rounds_of, "EXTENSIONS", NO_EXTENSION)
-    sentences = []
-    compare_table(write_flats(tmp_path), "rent", out=tmp_path / "out", options=LIMITED, report=sentences.append)
-    assert any("The model is trained on 120 of 240 rows" in line for line in sentences)
+
+
+def test_the_ensemble_uses_as_many_rows_as_time_allows(tmp_path, sampled, monkeypatch):
+    monkeypatch.setattr(run, "refit_rows", lambda n_rows, **_: n_rows // 2)
+    sentences, options = [], replace(LIMITED, effort="fast")
+    compare_table(write_flats(tmp_path), "rent", out=tmp_path / "out", options=options, report=sentences.append)
+    assert any("Ensemble: " in line and "trained on 120 of 240 rows" in line for line in sentences)
+
+
+@pytest.mark.parametrize("kind", ["linear", "boosting", "encoding"])
+@pytest.mark.parametrize("is_short", [False, True])
+def test_the_recommended_model_is_trained_on_all_rows_if_time_allows(tmp_path, sampled, monkeypatch, kind, is_short):
+    prefer(monkeypatch, kind)
+    if is_short:
+        monkeypatch.setattr(run.ComparisonRun, "_seconds_again", lambda *given: np.inf)
+    result = compare_table(write_flats(tmp_path), "rent", out=tmp_path / "out", options=LIMITED, device="cpu")
+    rows = "100 of 240 rows, because time was short" if is_short else "all 240 rows"
+    assert f"{result.ranking.chosen.name}, trained on {rows}" in result.saved
+    assert result.ranking.chosen.kind == kind
+    loaded = kw.load(result.model_path, device="cpu")
+    new = flats(9, seed=1)[list(MESSY)]
+    np.testing.assert_array_equal(loaded.predict(new), result.model.predict(new))
 
 
 def interrupt_on(monkeypatch, call):
@@ -281,16 +283,34 @@ def test_ctrl_c_reports_the_finished_candidates(tmp_path, short, monkeypatch):
     assert result.exit_code == 130
     assert "Recommendation" in result.output
     assert "BS-Q@6" in result.output
-    assert "no model was saved" in result.output
     assert "Traceback" not in result.output
-    assert "Ctrl-C ended" in words(out / "report.html")
-    assert not (out / "model.knotwork").exists()
+    said = "Ctrl-C ended the comparison early: the ranking is of what was trained until then. The saved model is the"
+    text = " ".join(result.output.split())
+    assert text.count("Ctrl-C ended") == text.count(said) == 1
+    assert "no model was saved" not in text
+    assert said in html.unescape(words(out / "report.html")).replace("\N{NO-BREAK SPACE}", " ")
+    assert kw.load(out / "model.knotwork", device="cpu").predict(flats(5)[list(MESSY)]).shape == (5,)
     ranking = pd.read_csv(out / "ranking.csv")
     assert set(ranking[ranking["kind"] == "encoding"]["encoding"]) == {"Std", "BS-Q@6"}
 
 
+def test_ctrl_c_in_the_last_step_is_told_once(tmp_path, figureless, monkeypatch):
+    def stop(*given):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run.ComparisonRun, "_chosen_model", stop)
+    result = compare_table(write_flats(tmp_path), "rent", out=tmp_path / "out", options=SINGLE, device="cpu")
+    assert (result.interrupted, result.model, result.model_path) == (True, None, None)
+    assert "\n".join(result.summary).count("no model was saved") == 1
+    assert "saved model" not in "\n".join(result.summary)
+    assert not (tmp_path / "out" / "model.knotwork").exists()
+
+
 def test_ctrl_c_before_anything_was_compared(tmp_path, short, monkeypatch):
-    interrupt_on(monkeypatch, 1)
+    def stop(*given, **settings):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(rounds_of, "score_baselines", stop)
     result = command(
         "compare", write_flats(tmp_path), "--target", "rent", "--time-budget", 0, "--out", tmp_path / "out"
     )
@@ -353,6 +373,44 @@ def test_errors_are_explained(tmp_path, arguments, message):
     assert "Traceback" not in result.output
 
 
+@pytest.mark.parametrize("name", [os.fsdecode(b"b\xe4d"), "x" * 260])
+def test_folders_that_cannot_be_used_are_refused_before_the_work(tmp_path, monkeypatch, name):
+    monkeypatch.setattr(run.ComparisonRun, "_validate", lambda *given: pytest.fail("work was done"))
+    result = command("compare", write_flats(tmp_path), "--target", "rent", "--out", tmp_path / name)
+    assert result.exit_code == 1
+    assert ("File name too long" if name[0] == "x" else "out must have a name in UTF-8") in result.output
+
+
+def test_a_full_disk_is_noticed_before_the_work_and_named(tmp_path, monkeypatch):
+    def full(*given):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("pathlib.Path.write_bytes", full)
+    result = command("compare", write_flats(tmp_path), "--target", "rent", "--out", tmp_path / "out")
+    assert result.exit_code == 1
+    assert "No space left on device" in result.output
+    assert "model.knotwork" in result.output
+
+
+def test_a_table_whose_name_is_not_utf_8(tmp_path, figureless):
+    path = write_flats(tmp_path, name="plain.csv").rename(tmp_path / os.fsdecode(b"b\xe4d.csv"))
+    result = command("compare", path, "--target", "rent", "--methods", "Std", "--folds", 2, "--time-budget", 0,
+                     "--effort", "single", "--out", tmp_path / "out")  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert r"b\udce4d.csv: 240 rows" in result.output
+
+
+@pytest.mark.slow  # a process of its own
+def test_letters_that_the_terminal_cannot_show_are_escaped(tmp_path):
+    code = "import sys; sys.stdout.reconfigure(encoding='ascii'); from knotwork._cli import app; app()"
+    arguments = ["--target", "rent", "--methods", "Std", "--folds", 2, "--time-budget", 5, "--effort", "single"]
+    done = subprocess.run(
+        [sys.executable, "-c", code, "compare", write_flats(tmp_path), *map(str, arguments), "--out", tmp_path / "oä"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert r"o\xe4" in done.stdout
+
+
 def test_missing_files(tmp_path):
     result = command("predict", tmp_path / "none.knotwork", write_flats(tmp_path))
     assert result.exit_code == 1
@@ -369,14 +427,13 @@ def test_a_table_without_numbers(tmp_path):
         compare_table(tmp_path / "t.csv", "y", out=tmp_path / "out")
 
 
-def test_a_wide_table_is_compared_and_fitted_with_fewer_columns(tmp_path, short, monkeypatch):
+def test_a_wide_table_is_compared_with_fewer_columns_and_fitted_with_all_if_time_allows(tmp_path, short, monkeypatch):
     share = {"column_share": 0.5, "final_share": 0.5, "n_rows": 240}
     monkeypatch.setattr(run, "make_schedule", lambda *args, **kw: replace(budget.make_schedule(*args, **kw), **share))
     monkeypatch.setattr(rounds_of, "EXTENSIONS", NO_EXTENSION)
     result = compare_table(write_flats(tmp_path), "rent", out=tmp_path / "out", options=LIMITED, device="cpu")
     assert "with 6 of 7 features" in result.evidence
-    assert {"area", "town"} <= set(result.model.feature_names_in_)
-    assert len(result.model.feature_names_in_) == 6
+    assert list(result.model.feature_names_in_) == list(MESSY)
     assert result.page.exists()
 
 

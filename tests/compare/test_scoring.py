@@ -9,7 +9,7 @@ import pytest
 from knotwork import TabularClassifier, TabularRegressor, TrainingConfig
 from knotwork.compare._budget import measure_speed
 from knotwork.compare._inputs import CompareOptions, read_source
-from knotwork.compare._scoring import cross_validate, fold_table, groups_of
+from knotwork.compare._scoring import codes_of_tested, cross_validate, fold_table, groups_of
 from knotwork.encoders import Encoding
 from tests.compare.cases import write_flats
 
@@ -139,11 +139,14 @@ def test_categories_of_test_rows_alone_are_unseen(tmp_path):
     prepared = fold_table(read_source(tmp_path / "t.csv", "y"), folds=3, seed=0)
     table, splits = prepared.table, prepared.splits
     assert table.cardinalities == (4, 3)
+    assert len(table.codes) == 90
+    codes = codes_of_tested(prepared)
     for split in splits:
-        start = min(split.train.min(), split.valid.min(), split.test.min()) // 90 * 90
-        codes = table.codes[start : start + 90]
-        tests_it = 11 + start in split.test
-        assert codes[11, 0] == (0 if tests_it else 3)
+        others = np.setdiff1d(np.arange(90), split.test)
+        if 11 in split.test:
+            assert codes[11, 0] == 0
         assert set(codes[np.arange(90) != 11, 0]) == {1, 2}
-        missing_in_training = 12 + start in split.train
-        assert codes[12, 1] == (1 if missing_in_training else 2)  # 2: a column that is complete in training
+        if 12 in split.test:
+            assert codes[12, 1] == 2  # a column that is complete in all other rows
+        assert not np.isnan(table.numbers[np.setdiff1d(others, [12])]).any()
+    assert (table.codes[11, 0], table.codes[12, 1]) == (3, 1)

@@ -76,7 +76,9 @@ def test_onnx_takes_the_numbers(tmp_path):
     said = {each["label"]: each["conversion"] for each in columns}
     assert said["price"] == "text is a number with the decimal sign '.' and groups of digits by ','"
     assert said["paid"] == "'yes' is 1 and 'no' is 0, in any case"
-    assert said["sold"].startswith("the numbers of a date: elapsed days: days since 1970-01-01 00:00 as a decimal number")
+    assert said["sold"].startswith(
+        "the numbers of a date: elapsed days: days since 1970-01-01 00:00 as a decimal number"
+    )
     assert "month: sin(2 pi m / 12) and cos(2 pi m / 12) with m = month - 1, from 0 to 11" in said["sold"]
     assert columns[2]["numbers"] == [name for name in model.columns_.numerical_names if name.startswith("sold")]
 

@@ -74,6 +74,20 @@ def test_the_page_predicts_as_the_model(tmp_path, name, kind):
         np.testing.assert_allclose(sums, expected[:, 0], rtol=1e-4, atol=1e-3)
 
 
+def test_edited_curves_are_those_of_the_page(tmp_path):
+    X, y, model = fitted("two columns", "additive")
+    curve = {"column": "wave", "points": [[0.0, 30.0], [2.0, 30.0], [6.0, -30.0]]}
+    edited = model.with_edits({"format": "knotwork edits 1", "curves": [curve]})
+    with Browser(edited.report(tmp_path / "page.html")) as opened:
+        predicted = np.array(opened.evaluate("modelPage.predictRows()"))[:, 0]
+        places = opened.evaluate("modelPage.data.rows.place")
+        model_error = opened.evaluate("modelPage.data.errors.find(each => each.isModel).error")
+        assert "edited by hand" in opened.evaluate("document.getElementById('caution').textContent")
+        assert opened.problems == []
+    np.testing.assert_allclose(predicted, edited.predict(X.iloc[places]), rtol=1e-5, atol=1e-5)
+    assert model_error == pytest.approx(np.sqrt(np.mean((edited.predict(X) - y) ** 2)), rel=1e-6)
+
+
 def test_a_large_model_is_shown_by_curves_with_their_fidelity(tmp_path, monkeypatch):
     monkeypatch.setattr("knotwork._model_page._page.MOST_BYTES", 1000)
     _, _, _, path = opened_page(tmp_path, "text")

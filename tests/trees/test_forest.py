@@ -6,8 +6,8 @@ import lightgbm
 import numpy as np
 import pytest
 
-from knotwork._trees import Forest
 from knotwork._graph._forest import ROWS_PER_TREE
+from knotwork._trees import Forest
 from knotwork._trees._lightgbm import TreeColumns, read_forest
 
 N_CODES = 40

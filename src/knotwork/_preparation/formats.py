@@ -351,7 +351,8 @@ class DateFormat:
             if part in DATE_CYCLES:
                 angle = 2.0 * np.pi * values[part] / DATE_CYCLES[part]
                 # Rounded, so that equal values are equal: sin(pi) and sin(2 pi) differ in their last bits only.
-                columns += [np.round(wave, CYCLE_DECIMALS) + 0.0 for wave in (np.sin(angle), np.cos(angle))]
+                waves: list[Floats] = [np.sin(angle), np.cos(angle)]
+                columns += [np.asarray(np.round(wave, CYCLE_DECIMALS) + 0.0) for wave in waves]
             else:
                 columns.append(values[part])
         return np.stack(columns, axis=1)

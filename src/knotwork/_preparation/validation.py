@@ -46,7 +46,10 @@ def group_codes(groups: Any, n_rows: int) -> npt.NDArray[np.int64] | None:
     if groups is None:
         return None
     series = nw.from_native(groups, pass_through=True, series_only=True)
-    values = np.asarray(series.to_list() if isinstance(series, nw.Series) else groups)
+    labels = series.to_list() if isinstance(series, nw.Series) else groups
+    values = np.asarray(labels)
+    if values.dtype.kind in "US" and not isinstance(labels, np.ndarray):
+        values = np.array(labels, dtype=object)  # numpy would write a missing label beside text as the text "nan"
     if values.shape != (n_rows,):
         raise argument_error("groups", f"have one label for each of {n_rows} rows of X", values.shape)
     codes, distinct = factorize(values.astype(object) if values.dtype.kind not in "biuf" else values)
@@ -98,7 +101,7 @@ class Holdout:
         if self.n_given:
             return [(np.arange(n_rows), n_rows + np.arange(self.n_given))]
         if isinstance(self.validation, str):
-            return _last_rows(n_rows, self.share, self.kept_groups)
+            return [last_rows(n_rows, self.share, self.kept_groups)]
         if self.validation is None or isinstance(self.validation, Number):
             return None
         parts = _parts_of_splitter(self.validation, self.target, self.groups, self.kept)
@@ -243,19 +246,52 @@ def _group_folds(
     return list(GroupKFold(n_folds, shuffle=True, random_state=seed).split(target, groups=groups))
 
 
-def _last_rows(n_rows: int, share: float, groups: npt.NDArray[np.int64] | None = None) -> Parts:
-    """Return one part: the last rows validate, and those before them train, except for rows of the same groups."""
+def last_rows(n_rows: int, share: float, groups: npt.NDArray[np.int64] | None = None) -> tuple[Rows, Rows]:
+    """Return rows that train and rows that validate: the last ones, without those of the same groups before them."""
     n_held = min(max(round(share * n_rows), 1), n_rows - 1)
     if not n_held:
         raise argument_error("validation", "leave rows to train on", "time", "The table needs two rows or more.")
     rows = np.arange(n_rows)
-    train, valid = rows[:-n_held], rows[-n_held:]
+    return _apart(rows[:-n_held], rows[-n_held:], groups)
+
+
+def forward_folds(
+    places: Rows, n_rows: int, *, n_folds: int, share: float, groups: npt.NDArray[np.int64] | None = None
+) -> Parts:
+    """Return folds in the order of time: each validates the next part of the last rows, and trains on all before it.
+
+    Parameters
+    ----------
+    places : ndarray of int
+        Increasing places of the rows in the whole table, of which they may be a sample.
+    n_rows : int
+        Rows of the whole table.
+    n_folds : int
+        Number of folds.
+    share : float
+        Share of the last rows that all folds together validate.
+    groups : ndarray of int, optional
+        The group of each row: those of validation rows do not train.
+    """
+    ends = np.round(np.linspace((1.0 - share) * n_rows, n_rows, n_folds + 1))
+    starts = np.searchsorted(places, ends)
+    rows, parts = np.arange(len(places)), []
+    for start, stop in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
+        if start == stop or not start:
+            hint = "Take fewer folds, or more rows."
+            raise argument_error("folds", "leave rows to train on and to test on", n_folds, hint)
+        parts.append(_apart(rows[:start], rows[start:stop], groups))
+    return parts
+
+
+def _apart(train: Rows, valid: Rows, groups: npt.NDArray[np.int64] | None) -> tuple[Rows, Rows]:
+    """Return rows that train, without the groups of those that validate, and the latter."""
     if groups is not None:
         train = train[~np.isin(groups[train], groups[valid])]
         if not len(train):
             hint = "All groups have rows among the last ones: hold out fewer rows, or leave groups out."
             raise argument_error("validation", "leave groups to train on", "time", hint)
-    return [(train, valid)]
+    return train, valid
 
 
 def _parts_of_splitter(

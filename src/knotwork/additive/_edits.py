@@ -61,7 +61,9 @@ class EditScores:
     n_rows: int
 
     def __str__(self) -> str:
-        return f"{self.metric} {self.before:.4f} before, {self.after:.4f} after the edits, on {counted(self.n_rows)} rows"
+        return (
+            f"{self.metric} {self.before:.4f} before, {self.after:.4f} after the edits, on {counted(self.n_rows)} rows"
+        )
 
 
 @dataclass(frozen=True, eq=False)

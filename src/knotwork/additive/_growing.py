@@ -51,6 +51,7 @@ MOST_SCREENED = 40
 
 RISING = {"increasing": 1, "decreasing": -1}
 BENDING = {"convex": 1, "concave": -1}
+STRAIGHT = "linear"
 
 
 class AdditiveFit:
@@ -200,16 +201,18 @@ class AdditiveFit:
 def _shapes(model: "AdditiveModel", names: Sequence[Any]) -> dict[Any, Shape]:
     """Return what each curve must be."""
     shapes = dict.fromkeys(names, Shape())
-    for argument, given, words in (("monotone", model.monotone, RISING), ("curvature", model.curvature, BENDING)):
+    curvature = dict.fromkeys(names, STRAIGHT) if model.curvature == STRAIGHT else model.curvature
+    for argument, given, words in (("monotone", model.monotone, RISING), ("curvature", curvature, BENDING)):
         if given is not None and not isinstance(given, Mapping):
             raise type_error(argument, "be a mapping from columns to words", given)
         for name, word in (given or {}).items():
             if name not in shapes:
                 hint = suggestion(name, names)
                 raise argument_error(argument, f"name numerical columns, {listed(names)}", name, hint)
-            code = words[check_choice(word, f"{argument}[{name!r}]", words)]
-            old = shapes[name]
-            shapes[name] = Shape(code, old.bending) if argument == "monotone" else Shape(old.rising, code)
+            known = words if argument == "monotone" else {**words, STRAIGHT: 0}
+            code = known[check_choice(word, f"{argument}[{name!r}]", known)]
+            rising = shapes[name].rising
+            shapes[name] = Shape(code) if argument == "monotone" else Shape(rising, code, word == STRAIGHT)
     return shapes
 
 

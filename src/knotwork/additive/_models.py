@@ -18,7 +18,7 @@ from knotwork._equals import by_size
 from knotwork._graph import Graph
 from knotwork._light import Predictor, check_suffix, export
 from knotwork._model_page import PageSubject, ReportedEstimator
-from knotwork._preparation.columns import CodedTable, Columns
+from knotwork._preparation.columns import CodedTable, Columns, ReadTable
 from knotwork._preparation.targets import Labels, check_target, target_name
 from knotwork._tables import check_weights
 from knotwork.additive._edits import EditScores, with_edits
@@ -42,6 +42,7 @@ class AdditiveModel(ReportedEstimator):
     """The common part of the two estimators."""
 
     columns_: Columns
+    target_name_: str | None
     terms_: list[Term]
     solutions_: list[Solution]
     term_importances_: FloatArray
@@ -53,7 +54,7 @@ class AdditiveModel(ReportedEstimator):
         size: int = 100,
         pairs: int | Sequence[tuple[Any, Any]] = 0,
         monotone: Mapping[Any, str] | None = None,
-        curvature: Mapping[Any, str] | None = None,
+        curvature: Mapping[Any, str] | str | None = None,
         categorical: Any = None,
     ) -> None:
         self.size = size
@@ -98,17 +99,16 @@ class AdditiveModel(ReportedEstimator):
             hint = "This estimator requires y to be passed, but the target y is None."
             raise argument_error("y", "be given", None, hint)
         began = perf_counter()
-        columns, table = Columns.learn(X, self.categorical)
+        columns, table = X if isinstance(X, ReadTable) else Columns.learn(X, self.categorical)
         columns.warn()
         table, target, weights = _used_rows(table, y, sample_weight)
         responses = self._read_target(target)
-        self.columns_ = columns
+        self.columns_, self.target_name_ = columns, target_name(y)
         self._set_names()
         fit = AdditiveFit(self, table, responses, weights)
         self.terms_, self.solutions_ = fit.run()
         self.term_importances_ = fit.importances()
         self._finish(fit)
-        self._target_name = target_name(y)
         self._record = remembered(self, table, fit.responses, sums=fit.sums, weights=weights, began=began)
         return self
 
@@ -124,7 +124,7 @@ class AdditiveModel(ReportedEstimator):
 
     def _read(self, X: Any) -> CodedTable:
         check_is_fitted(self)
-        return self.columns_.read(X)
+        return X if isinstance(X, CodedTable) else self.columns_.read(X)
 
     def _sums(self, X: Any) -> FloatArray:
         """Return the sums of all terms, of shape (n_fits, n)."""
@@ -234,7 +234,7 @@ class AdditiveModel(ReportedEstimator):
         edits : mapping, str or path
             The edits, or a JSON file with them: see Notes.
         X, y : table of shape (n, d) and array-like of shape (n,), optional
-            Further rows and their target, for ``edit_scores_`` of the returned model: scores before and after the edits.
+            Further rows and their target, for ``edit_scores_`` of the returned model: scores before and after.
 
         Returns
         -------
@@ -299,7 +299,11 @@ class AdditiveModel(ReportedEstimator):
         check_is_fitted(self)
         labels = self.labels_ if isinstance(self, AdditiveClassifier) else None
         names = [""] if labels is None else [str(label) for label in labels.values]
-        return predictor_of_terms(self.terms_, self.solutions_, Predictor(Graph(), self.columns_, labels, tuple(names)))
+        return predictor_of_terms(
+            self.terms_,
+            self.solutions_,
+            Predictor(Graph(), self.columns_, labels, tuple(names), target_name=self.target_name_),
+        )
 
     def summary(self) -> str:
         """Return a text of the terms, the most important first: how much they add, and how curved they are."""
@@ -372,8 +376,9 @@ class AdditiveRegressor(RegressorMixin, AdditiveModel):
         named pairs, as in ``[("latitude", "longitude")]``. Columns of `monotone` and `curvature` are in no pair.
     monotone : mapping, optional
         Columns whose curves must rise or fall: ``{"age": "increasing", "distance": "decreasing"}``.
-    curvature : mapping, optional
-        Columns whose curves must be ``"convex"`` or ``"concave"``.
+    curvature : mapping or "linear", optional
+        Columns whose curves must be ``"convex"``, ``"concave"`` or ``"linear"``; the word alone makes all of them
+        straight lines, which is a linear model.
     categorical : sequence, optional
         Columns of numbers that are categories: names, or positions in an array.
 

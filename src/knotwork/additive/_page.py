@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from time import perf_counter, time
 from typing import Any
@@ -29,6 +30,8 @@ from knotwork.additive._terms import Category, Curve, Surface, Term
 from knotwork.basis import FloatArray
 
 LEFT_OUT = "each predicted by the curves without that row (leave-one-out formula, smoothing unchanged)"
+EDITED = "rows of the fit, predicted by curves that were edited after it"
+CAUTION = "Errors are on rows of the fit, so they are a little too small: give other rows to report(path, X, y)."
 LARGEST_LEVERAGE = 0.99
 """A row that determines a coefficient alone would have an infinite residual without it."""
 
@@ -111,12 +114,11 @@ def page_subject(model: AdditiveModel) -> PageSubject:
         for place, span in enumerate(columns.spans)
         if span.field == "numbers" and span.places.start in curves and column_kind(columns[place]) != "time"
     }
-    record = getattr(model, "_record", None)
     return PageSubject(
         kind=type(model).__name__,
         task="classification" if is_class else "regression",
         columns=columns,
-        target=getattr(model, "_target_name", None) or "the target",
+        target=model.target_name_ or "the target",
         outputs=[str(label) for label in model.classes_.tolist()] if isinstance(model, AdditiveClassifier) else [""],
         error="logarithm" if is_class else "square",
         predict=partial(_predict, model),
@@ -129,9 +131,18 @@ def page_subject(model: AdditiveModel) -> PageSubject:
         interval=partial(model._intervals, share=0.9) if isinstance(model, AdditiveRegressor) else None,
         candidates=[],
         made=_made(model),
-        record=record,
+        record=_record_of(model),
         classes=getattr(model, "labels_", None),
     )
+
+
+def _record_of(model: AdditiveModel) -> FitRecord | None:
+    """Return what is known of the fit; with predictions of edited curves, if a person has edited them."""
+    record: FitRecord | None = getattr(model, "_record", None)
+    if record is None or record.kept is None or not hasattr(model, "edit_scores_"):
+        return record
+    kept = replace(record.kept, predictions=_predict(model, record.kept.table), how=EDITED)
+    return replace(record, kept=kept, caution=f"Its curves were edited by hand. {CAUTION}")
 
 
 def _predict(model: AdditiveModel, table: CodedTable) -> FloatArray:

@@ -39,6 +39,7 @@ class SavedTerms:
     """What a fit has learned, in a file."""
 
     columns: tuple[TableColumn, ...]
+    target_name: str | None
     labels: Labels | None
     terms: tuple[Term, ...]
     solutions: tuple[Solution, ...]
@@ -60,6 +61,7 @@ def save(model: AdditiveModel, path: str | Path) -> None:
     writer = Writer(TERM_TYPES)
     fitted = SavedTerms(
         tuple(model.columns_),
+        model.target_name_,
         model.labels_ if isinstance(model, AdditiveClassifier) else None,
         tuple(map(_without_penalties, model.terms_)),
         tuple(model.solutions_),
@@ -116,6 +118,7 @@ def _set_fitted(model: AdditiveModel, saved: SavedTerms) -> None:
     """Give a model what its fit has learned, after a check that all parts suit each other."""
     model.columns_, labels, residuals = Columns(saved.columns), saved.labels, saved.residuals
     model._set_names()
+    model.target_name_ = saved.target_name
     model.terms_ = [_checked(term, model.columns_) for term in saved.terms]
     model.solutions_, model.term_importances_ = list(saved.solutions), saved.importances
     n_fits = 1 if labels is None or labels.n_classes <= 2 else labels.n_classes

@@ -60,15 +60,19 @@ class Local(NamedTuple):
 
 @dataclass(frozen=True)
 class Shape:
-    """What a curve must be: `rising` is 1, -1 or 0 (any), `bending` is 1 (convex), -1 (concave) or 0 (any)."""
+    """What a curve must be: `rising` is 1, -1 or 0 (any), `bending` is 1 (convex), -1 (concave) or 0 (any).
+
+    A straight curve is a line from one end of the column to the other.
+    """
 
     rising: int = 0
     bending: int = 0
+    is_straight: bool = False
 
     @property
     def is_free(self) -> bool:
         """Whether the curve may have any shape."""
-        return not self.rising and not self.bending
+        return not self.rising and not self.bending and not self.is_straight
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,9 +157,11 @@ class Curve(Term):
         cls, name: Any, place: int, column: Column, *, size: int, shape: Shape | None = None, missing: float = 0.0
     ) -> "Curve":
         """Place the knots, at most `size` functions; `missing` is the weight of the rows without a value."""
-        basis = _basis(column, size)
+        shape = Shape() if shape is None else shape
+        basis = _basis(column, 2 if shape.is_straight else size)
         means = _means(basis, column)
-        space = _curve_space(basis, means) if shape is None or shape.is_free else _shaped_space(basis, means, shape)
+        is_bounded = shape.rising or shape.bending
+        space = _shaped_space(basis, means, shape) if is_bounded else _curve_space(basis, means)
         return cls(name, _with_indicator(space, missing > 0.0), place, basis)
 
     @property

@@ -54,7 +54,7 @@ class ScheduleRule:
     fewest_columns: int = 30
     margin: float = 0.04
     refit_share: float = 0.3
-    baseline_share: float = 0.15
+    baseline_share: float = 0.2
 
 
 SCHEDULED = ScheduleRule()

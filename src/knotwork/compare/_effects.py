@@ -20,7 +20,6 @@ from knotwork.errors import MissingPackageError
 from knotwork.estimators import (
     EFFECTS,
     FeatureEffect,
-    FittedModel,
     averaged_rows,
     column_effect,
     representatives,
@@ -136,10 +135,11 @@ class ShownFeature:
 
 
 def feature_effects(
-    model: FittedModel, source: Source, *, size: int, most: int = 12, deadline: float = math.inf
+    model: Any, source: Source, *, size: int, most: int = 12, deadline: float = math.inf
 ) -> Iterator[ShownFeature]:
     """Yield the most important features of a fitted model, the most important first, at most `most` of them.
 
+    `model` is a `FittedModel`, or has the same columns, responses, importances and knots.
     `source` has the rows that the model was fitted on. Knots of placements are for `size` columns per feature. After
     `deadline`, on the clock of ``time.perf_counter``, no feature but the first is computed, and no pair.
     """
@@ -185,12 +185,12 @@ def _in_units(column: TableColumn, numbers: Floats) -> npt.NDArray[Any]:
 class _Features:
     """The rows by which the features of a model are drawn."""
 
-    def __init__(self, model: FittedModel, source: Source, size: int) -> None:
+    def __init__(self, model: Any, source: Source, size: int) -> None:
         rows = source.places(DRAWN.rows, seed=1)
         self.model, self.source, self.size = model, source, size
         self.table, self.target = source.read.table.take(rows), source.target[rows]
         self.averaged, self.columns, self.knots = averaged_rows(self.table), model.columns, model.knots
-        self.labels = [""] if model.task.name == "regression" else model.response_names
+        self.labels = [""] if source.task == "regression" else model.response_names
 
     def is_drawn(self, place: int) -> bool:
         """Return whether a column is drawn: numbers, dates and categories are, times of day are not."""

@@ -116,15 +116,15 @@ def _figure_of_rows(names: Sequence[Any], width: float, extra: float, most: int)
 
 
 def ranking_picture(ranking: Ranking) -> Picture:
-    """Return the figure of the differences from the best encoding, with intervals, wide and for a phone."""
-    lines, reference = ranking.lines, ranking.reference
+    """Return the figure of the differences from the best row, with intervals, wide and for a phone."""
+    lines, best = ranking.lines, ranking.best
     titles = {
         f"dot-{place}": f"{line.candidate}: mean {ranking.metric_name} {significant(line.mean)}"
         for place, line in enumerate(lines)
     }
     caption = (
-        f"Mean difference from {reference.candidate}, the best encoding, over folds, with its 95 % interval; the "
-        "recommended row is filled, squares are baselines. An arrow marks an interval that is cut off."
+        f"Mean difference from the best, {best.name}, over folds, with its 95 % interval; the recommended row is "
+        "filled, squares are models without a network. An arrow marks an interval that is cut off."
     )
     label = f"Rows by {ranking.metric_name}. Best: {lines[0].candidate}. Recommended: {ranking.chosen.candidate}."
     return Picture("ranking", _draw_ranking(ranking, WIDE), caption, label, titles, _draw_ranking(ranking, PHONE))
@@ -132,13 +132,16 @@ def ranking_picture(ranking: Ranking) -> Picture:
 
 def _draw_ranking(ranking: Ranking, width: float) -> Figure:
     lines = ranking.lines
-    figure, axes = _figure_of_rows([line.candidate for line in lines], width, 0.9, 18 if width == PHONE else 40)
+    figure, axes = _figure_of_rows([line.candidate for line in lines], width, 0.9, 20 if width == PHONE else 40)
     axes.grid(axis="x", color=LIGHT.line, linewidth=0.6)
     axes.axvline(0, color=LIGHT.muted, linewidth=1)
-    unit = 100 / ranking.reference.mean if ranking.reference.mean > 0 else 1.0
+    unit = 100 / ranking.best.mean if ranking.best.mean > 0 else 1.0
     left, right = _ranking_limits(lines, unit)
     for place, line in enumerate(lines):
-        colour, marker = method_colour(str(line.candidate), LIGHT), "s" if line.is_baseline else "o"
+        colour, marker = (
+            method_colour(str(line.candidate), LIGHT),
+            "o" if line.kind in ("encoding", "ensemble") else "s",
+        )
         filled = colour if line is ranking.chosen else LIGHT.background
         low, middle, high = unit * line.low, unit * line.difference, unit * line.high
         axes.plot([max(low, left), min(high, right)], [place, place], color=colour, linewidth=1.6)
@@ -149,8 +152,8 @@ def _draw_ranking(ranking: Ranking, width: float) -> Figure:
         dot.set_markerfacecolor(filled)
     axes.set_xlim(left, right)
     round_ticks(axes.xaxis, 6)
-    label = f"% above the {ranking.metric_name} of {short(str(ranking.reference.candidate), 20)}"
-    axes.set_xlabel(label if width > PHONE else "% above the best encoding", fontsize=9)
+    label = f"% above the {ranking.metric_name} of {short(str(ranking.best.candidate), 30)}"
+    axes.set_xlabel(label if width > PHONE else "% above the best", fontsize=9)
     return figure
 
 
@@ -179,8 +182,8 @@ def choices_picture(choices: Sequence[FeatureChoice]) -> Picture:
     words = "; ".join(f"{_name(str(name))} {encoding}" for name, encoding in chosen.items())
     caption = (
         "Error of one column's curve in each encoding, on rows that it was not fitted to: the stronger the colour, the "
-        f"better. Cells without colour are {percent(ROOM.faint / 100)} or more above the best. A dot marks the choice: the "
-        f"first encoding from the left whose error is at most one standard error above the best.{left_out}"
+        f"better. Cells without colour are {percent(ROOM.faint / 100)} or more above the best. A dot marks the choice: "
+        f"the first encoding from the left whose error is at most one standard error above the best.{left_out}"
     )
     label = f"Chosen encodings: {words}."
     return Picture("choices", _draw_choices(shown, WIDE), caption, label, titles, _draw_choices(shown, PHONE))
@@ -312,8 +315,8 @@ def _bands(values: npt.NDArray[Any]) -> list[npt.NDArray[np.intp]]:
 
 
 def learning_picture(ranking: Ranking) -> Picture | None:
-    """Return the score on validation rows by epoch, one line per fold, of the recommended encoding; None without."""
-    line, name = ranking.encoding, ranking.metric_name
+    """Return the score on validation rows by epoch, one line per fold, of the recommended network; None without one."""
+    line, name = ranking.chosen, ranking.metric_name
     unit = " The unit is the standard deviation of the target." if ranking.metric == "rmse" else ""
     histories = [history for history in line.scored.histories if history.epochs > 0]
     if not histories:

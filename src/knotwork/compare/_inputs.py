@@ -14,7 +14,9 @@ import pandas as pd
 
 from knotwork._checks import argument_error, check_choice, check_int, listed, type_error
 from knotwork._preparation.columns import Columns, ReadTable, Role
+from knotwork._preparation.members import outer_folds
 from knotwork._preparation.targets import Labels, check_target
+from knotwork._preparation.validation import Parts, draw_folds, draw_split, forward_folds, group_codes, last_rows
 from knotwork._recommend import recommend
 from knotwork.datasets import TextFormat, check_columns, draw_rows, read_frame, target_labels
 from knotwork.encoders import Encoding
@@ -33,7 +35,13 @@ DEFAULT_SIZES = (15, 7)
 """The second size is compared if time allows."""
 
 SINGLE = "single"
-"""The effort that saves one network with the recommended encoding."""
+"""The effort without an ensemble."""
+
+IN_TIME = "time"
+"""The word for folds that follow the time."""
+
+TESTED_SHARE = 0.3
+"""Share of the last rows that are tested on in the order of time, a convention: all models know most of the table."""
 
 FEWEST_ROWS_COMPARED = 50
 """With fewer rows, the ranking of a comparison would be random."""
@@ -57,9 +65,9 @@ class CompareOptions:
     backbone : {"auto", "mlp", "resnet", "tabm", "realmlp", "ft"}, default="auto"
         The network after the encodings that are compared; ``"auto"`` is ``"mlp"``.
     effort : {"auto", "fast", "balanced", "best", "single"}, default="auto"
-        The saved model: an ensemble that chooses its own encodings and networks, as an estimator of this `effort`; or
-        ``"single"``, one network with the recommended encoding and this `backbone`. ``"auto"`` is ``"balanced"``,
-        or ``"single"`` if a `backbone` is given, which an ensemble would not use.
+        The ensemble that is ranked beside the other models: it chooses its own encodings and networks, as an estimator
+        of this `effort`. ``"single"`` leaves it out. ``"auto"`` is ``"balanced"``, or ``"single"`` if a `backbone` is
+        given, which an ensemble would not use.
     folds : int, optional
         Folds of the cross-validation; by default 5, or 3 if time is short.
     time_budget : float or None, default=300.0
@@ -68,6 +76,12 @@ class CompareOptions:
         Random seed.
     drop : tuple of str, default=()
         Columns to ignore.
+    groups : str, optional
+        A column that names what several rows belong to, such as a person or a storm: rows of one group are never on
+        both sides of a fold. It is not used as a feature.
+    validation : {"time"}, optional
+        ``"time"`` for a table in the order of time: each fold is tested on rows after those that it is trained on. By
+        default folds are drawn at random.
     text : TextFormat, optional
         Separator, encoding and decimal sign of a text file; by default detected and reported.
 
@@ -86,6 +100,8 @@ class CompareOptions:
     time_budget: float | None = 300.0
     seed: int = 0
     drop: tuple[str, ...] = ()
+    groups: str | None = None
+    validation: str | None = None
     text: TextFormat | None = None
 
     def __post_init__(self) -> None:
@@ -98,6 +114,8 @@ class CompareOptions:
         check_choice(self.backbone, "backbone", BACKBONES)
         check_choice(self.effort, "effort", (*EFFORTS, SINGLE))
         check_int(self.seed, "seed", minimum=0)
+        if self.validation is not None:
+            check_choice(self.validation, "validation", (IN_TIME,))
         if self.folds is not None and check_int(self.folds, "folds", minimum=2) > 20:
             raise argument_error("folds", "be at most 20", self.folds)
         for name in ("methods", "sizes", "drop"):
@@ -174,6 +192,8 @@ class Source:
     `labels` is the target as an estimator takes it, floats or labels of classes; `target` has floats or codes of
     `classes`, which is empty for regression. `reason` states the task and how it was inferred, `notes` which rows were
     dropped and which classes are rare, as sentences. `read` has the columns and values of `features`, read once.
+    `groups` has the group of each row, if there are any; `n_in_time` the rows of the whole table if these rows, whose
+    places are the index of `features`, are in the order of time, otherwise 0.
     """
 
     name: str
@@ -186,11 +206,18 @@ class Source:
     classes: tuple[Any, ...]
     reason: str
     notes: tuple[str, ...] = ()
+    groups: npt.NDArray[np.int64] | None = None
+    n_in_time: int = 0
 
     @property
     def n_rows(self) -> int:
         """Number of rows."""
         return len(self.target)
+
+    @property
+    def named_labels(self) -> "pd.Series[Any]":
+        """The target as an estimator takes it, with its name."""
+        return pd.Series(self.labels, name=self.target_name)
 
     def describe(self, columns: Columns) -> list[str]:
         """Return sentences on the table, its columns, its task and its rows."""
@@ -220,7 +247,31 @@ class Source:
     def take(self, rows: npt.NDArray[np.int64]) -> "Source":
         """Return some rows; `classes` stays complete, so that codes mean the same in the sample."""
         features, read = self.features.iloc[rows], self.read.take(rows)
-        return replace(self, features=features, read=read, labels=self.labels[rows], target=self.target[rows])
+        groups = None if self.groups is None else self.groups[rows]
+        return replace(
+            self, features=features, read=read, labels=self.labels[rows], target=self.target[rows], groups=groups
+        )
+
+    def folds(self, n_folds: int, *, seed: int) -> Parts:
+        """Return the rows of each fold that train, and that test: at random, by group, or in the order of time."""
+        groups = self.groups
+        if self.n_in_time:
+            about: dict[str, Any] = {"n_folds": n_folds, "share": TESTED_SHARE, "groups": groups}
+            return forward_folds(self.features.index.to_numpy(), self.n_in_time, **about)
+        if groups is None:
+            return outer_folds(self.target, self.task, folds=n_folds, seed=seed)
+        random = np.random.RandomState(seed % 2**32)
+        return draw_folds(self.target, task=self.task, n_folds=n_folds, random=random, groups=groups)
+
+    def divide(
+        self, rows: npt.NDArray[np.int64], *, share: float, random: np.random.RandomState
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Return rows that train, and those of a share that stop the training, chosen in the same way as folds."""
+        groups = self.groups
+        if self.n_in_time:
+            train, valid = last_rows(len(rows), share, None if groups is None else groups[rows])
+            return rows[train], rows[valid]
+        return draw_split(rows, self.target, task=self.task, share=share, random=random, groups=groups)
 
     def select(self, places: Sequence[int]) -> "Source":
         """Return some columns."""
@@ -233,6 +284,8 @@ def read_source(
     *,
     task: str | None = None,
     drop: Sequence[str] = (),
+    groups: str | None = None,
+    in_time: bool = False,
     text: TextFormat | None = None,
 ) -> Source:
     """Read a file, infer its task unless `task` is given, and drop rows whose target is missing."""
@@ -241,9 +294,13 @@ def read_source(
     (frame, notes), file = read_frame(path, text), Path(path)
     check_columns(frame, [target], "target", file)
     check_columns(frame, drop, "drop", file)
-    if target in drop:
-        raise argument_error("drop", "not name the target", target)
-    if frame.shape[1] == 1 + len(set(drop)):
+    by_group = [] if groups is None else [groups]
+    check_columns(frame, by_group, "groups", file)
+    for name, named in (("drop", drop), ("groups", by_group)):
+        if target in named:
+            raise argument_error(name, "not name the target", target)
+    left_out = {target, *drop, *by_group}
+    if frame.shape[1] == len(left_out):
         raise ColumnError(f"{file.name} has no column except the target {target!r}. Add at least one feature.")
     has_target = frame[target].notna().to_numpy()
     if not has_target.all():
@@ -265,9 +322,15 @@ def read_source(
     rare = [classes[code] for code in np.flatnonzero(counts < RARE)]
     if rare:
         notes.append(f"Classes with fewer than {RARE} rows, too few to evaluate: {listed(rare, most=5)}.")
-    features = frame.drop(columns=[target, *drop]).reset_index(drop=True)
+    codes = None if groups is None else group_codes(frame[groups], len(frame))
+    if codes is not None:
+        notes.append(f"Folds keep rows of one {groups!r} together: {len(np.unique(codes)):,} groups. It is no feature.")
+    if in_time:
+        notes.append(f"Folds follow the order of the rows: the last {100 * TESTED_SHARE:.0f} % are tested on.")
+    features = frame.drop(columns=list(left_out)).reset_index(drop=True)
+    about: dict[str, Any] = {"groups": codes, "n_in_time": len(features) if in_time else 0}
     read = Columns.learn(features)
-    return Source(file.name, features, read, labels, values, target, inferred, classes, reason, tuple(notes))
+    return Source(file.name, features, read, labels, values, target, inferred, classes, reason, tuple(notes), **about)
 
 
 def _read_target(labels: npt.NDArray[Any], task: str, name: str) -> tuple[npt.NDArray[Any], tuple[Any, ...]]:

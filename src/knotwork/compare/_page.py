@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from knotwork.compare import _figures as figures
 from knotwork.compare._effects import ShownFeature, numbers_by_name
 from knotwork.compare._inputs import Source
 from knotwork.compare._scoring import Scored
-from knotwork.compare._verdict import HOW, RankedRow, Ranking
+from knotwork.compare._verdict import HOW, RULE, RankedRow, Ranking
 from knotwork.encoders import FeatureChoice
 from knotwork.estimators import EFFECTS
 from knotwork.report import DARK, LIGHT, Cell, Picture, ReportTable, page_template, shown_picture
@@ -38,12 +38,13 @@ def ranking_table(ranking: Ranking, task: str) -> ReportTable:
     name = ranking.metric_name
     others = [metric for metric in METRICS.values() if metric.task == task and metric.name != ranking.metric]
     labels = [metric.label for metric in others]
-    columns = ["model", f"{name} (mean ± sd)", "above the best encoding", "95 % interval", "p", *labels]
-    columns += ["seconds", "parameters", "epochs"]
+    columns = ["model", f"{name} (mean ± sd)", "above the best", "95 % interval", "p", *labels]
+    columns += ["training rows", "seconds", "parameters"]
     caption = (
-        f"Encodings in single networks, and other models, ordered by mean {name} over folds, lower is better; the "
-        "recommended row is bold. Intervals and p hold for all rows together; seconds are for the training of one row. "
-        f"{name} without any feature: {significant(ranking.naive)}."
+        f"All models, ordered by mean {name} over folds, lower is better; the recommended row, which is saved, is "
+        "bold. "
+        "Encodings are in single networks. Intervals and p hold for all rows together; training rows are those of one "
+        f"fold, seconds the training of one model. {name} without any feature: {significant(ranking.naive)}."
     )
     # The decimals that show four significant digits of the best mean.
     digits = int(np.clip(3 - np.floor(np.log10(max(abs(ranking.lines[0].mean), 1e-12))), 0, 8))
@@ -52,7 +53,7 @@ def ranking_table(ranking: Ranking, task: str) -> ReportTable:
 
 
 def _row(line: RankedRow, ranking: Ranking, others: Sequence[str], digits: int) -> list[Cell]:
-    best, chosen = line is ranking.reference, line is ranking.chosen
+    best, chosen = line is ranking.best, line is ranking.chosen
     p = "< 0.001" if line.p < 0.001 else f"{line.p:.3f}"
     return [
         Cell(str(line.candidate) + (" (recommended)" if chosen else ""), best=chosen),
@@ -61,9 +62,9 @@ def _row(line: RankedRow, ranking: Ranking, others: Sequence[str], digits: int) 
         Cell() if best else Cell(f"{significant(line.low, 3)} to {significant(line.high, 3)}"),
         Cell() if best else Cell(p),
         *(Cell(value=float(np.mean(line.scored.scores[metric])), digits=3) for metric in others),
+        Cell(value=line.scored.n_trained, digits=0),
         Cell(value=line.seconds, digits=1),
         Cell() if line.scored.n_parameters is None else Cell(value=line.scored.n_parameters, digits=0),
-        Cell() if line.kind != "encoding" else Cell(value=float(line.scored.epochs.mean()), digits=0),
     ]
 
 
@@ -93,18 +94,19 @@ def write_page(
     words: dict[str, Any],
     choices: Sequence[FeatureChoice] = (),
     deadline: float = math.inf,
+    duration: Callable[[], str] = str,
 ) -> None:
     """Write the page with the figures of `effects`, some or all of the `n_features` features.
 
-    `compared` has the rows of the comparison, in the order of the predictions out of fold of the ranking. `choices` are
-    the encodings that suit each numerical column, if they were compared. `words` has the other texts: ``numbers``,
-    ``warnings``, ``failed``, ``done``, ``code``, ``interrupted``, ``gain`` (of an ensemble over a single network),
-    ``evidence`` (what the ranking rests on), and ``banners`` (its limits). After `deadline`, on the clock of
-    ``time.perf_counter``, no residuals are drawn.
+    `compared` has the tested rows, in the order of the predictions out of fold of the ranking. `choices` are the
+    encodings that suit each numerical column, if they were compared. `words` has the other texts: ``numbers``,
+    ``warnings``, ``failed``, ``done``, ``code``, ``interrupted``, ``saved`` (which model), ``evidence`` (what the
+    ranking rests on), and ``banners`` (its limits). After `deadline`, on the clock of ``time.perf_counter``, no
+    residuals are drawn. `duration` is called last: it returns the duration of the comparison in words.
     """
     names = ([effect.name for effect in effects] or list(compared.features.columns))[:N_RESIDUALS]
     residuals, residuals_words = _residuals(ranking, compared, names, deadline)
-    page = page_template("compare.html.j2").render(
+    content: dict[str, Any] = dict(
         **words,
         name=compared.name,
         ranking=ranking,
@@ -119,12 +121,13 @@ def write_page(
         features=_folded(_features(effects, compared)),
         features_words=_features_words(len(effects), n_features),
         how=HOW,
+        rule=RULE,
         n_averaged=EFFECTS.n_rows,
         light=LIGHT,
         dark=DARK,
         knotwork_version=version("knotwork"),
     )
-    write_text(path, page)
+    write_text(path, page_template("compare.html.j2").render(**content, duration=duration()))
 
 
 def _shown(picture: Picture) -> dict[str, Any]:
@@ -149,7 +152,7 @@ def _features(effects: Sequence[ShownFeature], compared: Source) -> list[Picture
 
 
 def _quality(ranking: Ranking, compared: Source) -> list[Picture]:
-    """Return figures of the predictions out of fold of the saved model and of the best baseline, and of training."""
+    """Return figures of the predictions out of fold of the recommended model and of the best other, and of training."""
     draws: dict[str, Any] = {"predicted": figures.predicted_picture}
     of_target: dict[str, Any] = {"target": compared.target_name}
     if compared.task == "classification":
@@ -157,7 +160,7 @@ def _quality(ranking: Ranking, compared: Source) -> list[Picture]:
         of_target = {"classes": compared.classes}
     pictures = [
         draw(compared.target, line.scored.predictions, model=str(line.candidate), name=f"{name}-{place}", **of_target)
-        for place, line in enumerate([ranking.saved, ranking.best_baseline])
+        for place, line in enumerate([ranking.chosen, ranking.other])
         if line is not None and line.scored.predictions is not None
         for name, draw in draws.items()
     ]
@@ -166,8 +169,8 @@ def _quality(ranking: Ranking, compared: Source) -> list[Picture]:
 
 
 def _residuals(ranking: Ranking, compared: Source, names: Sequence[str], deadline: float) -> tuple[list[Picture], str]:
-    """Return the residuals of the saved model out of fold by feature, and sentences on them."""
-    predicted = ranking.saved.scored.predictions
+    """Return the residuals of the recommended model out of fold by feature, and sentences on them."""
+    predicted = ranking.chosen.scored.predictions
     if predicted is None:
         return [], ""
     residuals, words = _residual_values(compared, predicted)
@@ -200,11 +203,10 @@ def _residual_values(compared: Source, predicted: npt.NDArray[np.float64]) -> tu
 
 
 def _quality_words(ranking: Ranking, compared: Source) -> str:
-    if ranking.saved.scored.predictions is None:
-        return "There are no predictions out of fold of the saved model."
+    beside = "" if ranking.other is None else f" Beside it stands the best other row, {ranking.other.name}."
     return (
-        f"Each of the {compared.n_rows:,} rows of the comparison is predicted by models that were not trained on it. "
-        "The best baseline stands beside the saved model."
+        f"The model is {ranking.chosen.name}. Each of {compared.n_rows:,} rows is predicted by models that were not "
+        f"trained on it.{beside}"
     )
 
 

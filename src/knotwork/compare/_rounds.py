@@ -18,6 +18,7 @@ from knotwork._writing import between
 from knotwork.compare._baselines import score_baselines
 from knotwork.compare._budget import SCHEDULED, ComparisonSchedule
 from knotwork.compare._inputs import CompareOptions, Source
+from knotwork.compare._models import from_folds, row_estimator
 from knotwork.compare._scoring import (
     Progress,
     Scored,
@@ -27,9 +28,11 @@ from knotwork.compare._scoring import (
     naive_scores,
     score_outputs,
     to_outputs,
+    trained_rows,
 )
 from knotwork.compare._verdict import Ranking, rank_candidates
 from knotwork.encoders import Encoding
+from knotwork.estimators import Recipe
 from knotwork.training import TrainingConfig, resolve_device
 
 
@@ -94,8 +97,20 @@ class Rounds:
     def rank(self, others: Sequence[Scored] = ()) -> Ranking:
         """Rank encodings, baselines and other rows."""
         naive = float(np.mean([naive_scores(prepared) for prepared in self.repetitions]))
-        ratio = 1 / (self.schedule.folds - 1)  # test rows of a fold to its other rows
+        n_tested = float(np.mean([len(split.test) for split in self.repetitions[0].splits]))
+        ratio = n_tested / max(trained_rows(self.repetitions[0]), 1)
         return rank_candidates([*self.scored, *others], task=self.source.task, naive=naive, test_to_train=ratio)
+
+    @property
+    def n_folds(self) -> int:
+        """Folds of each repetition; groups may leave fewer than were planned."""
+        return len(self.repetitions[0].splits)
+
+    @property
+    def tested(self) -> Source:
+        """The rows that are tested in some fold, all but the first ones in the order of time."""
+        rows = np.sort(np.concatenate([split.test for split in self.repetitions[0].splits]))
+        return self.compared if len(rows) == self.compared.n_rows else self.compared.take(rows)
 
     def run(self, schedule: ComparisonSchedule) -> None:
         """Cross-validate as planned, and extend it while time is left; Ctrl-C raises KeyboardInterrupt."""
@@ -105,10 +120,11 @@ class Rounds:
 
     def _compare(self, schedule: ComparisonSchedule) -> None:
         """Compare the candidates and baselines of a schedule; the results replace those of earlier rounds."""
-        began, self.schedule, self.networks = time.perf_counter(), schedule, []
+        began, self.schedule, self.networks, self.baselines = time.perf_counter(), schedule, [], []
         self.compared = most_related(self.source.draw(schedule.n_rows, seed=self.options.seed), schedule.column_share)
-        prepared, self.baselines, notes = self._prepare(self.options.seed)
+        prepared = fold_table(self.compared, folds=schedule.folds, seed=self.options.seed)
         self.repetitions = [prepared]
+        self.baselines, notes = self._score_baselines(prepared)
         wall, cpu = time.perf_counter(), time.process_time()
         self._train(prepared, schedule.candidates, self.networks, schedule.costs)
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
@@ -119,11 +135,21 @@ class Rounds:
         for line in notes:
             self.note(line)
 
-    def _prepare(self, seed: int) -> tuple[PreparedTable, list[Scored], list[str]]:
-        """Return the folds of a random seed, the scores of baselines on them, and sentences on these."""
-        began = time.perf_counter()
-        prepared = fold_table(self.compared, folds=self.schedule.folds, seed=seed)
-        return prepared, *score_baselines(prepared, deadline=began + SCHEDULED.baseline_share * (self.deadline - began))
+    def _score_baselines(self, prepared: PreparedTable) -> tuple[list[Scored], list[str]]:
+        """Return the scores of baselines on the folds of a table, and sentences on these."""
+        now = time.perf_counter()
+        return score_baselines(prepared, self.compared, deadline=now + SCHEDULED.baseline_share * (self.deadline - now))
+
+    def _make(self, encoding: Encoding, *folds: Any) -> Any:
+        """Return the estimator that consists of the networks of all folds with an encoding."""
+        n_numbers = len(self.compared.read.columns.numerical_names)
+        config = TrainingConfig(max_epochs=self.schedule.max_epochs)
+        recipe = Recipe((encoding,) * n_numbers, self.options.network, config)
+        about = {"encoding": str(encoding), "backbone": self.options.backbone, "device": self.device}
+        estimator = row_estimator(
+            "encoding", self.compared, n_folds=self.n_folds, random_state=self.options.seed, **about
+        )
+        return from_folds(estimator, recipe, self.compared, *folds)
 
     def _train(
         self,
@@ -135,6 +161,7 @@ class Rounds:
         """Add the scores of candidates to a list; Ctrl-C leaves those of the networks trained so far in it."""
         config, network = TrainingConfig(max_epochs=self.schedule.max_epochs), self.options.network
         settings: dict[str, Any] = {"deadline": self.deadline, "device": self.device, "progress": self.progress}
+        settings["make"] = self._make if prepared is self.repetitions[0] else None
         for row in cross_validate(prepared, candidates, network, config, costs=costs, **settings):
             scored.append(row)  # noqa: PERF402 - `extend` may lose what was scored before Ctrl-C
 
@@ -155,7 +182,8 @@ class Rounds:
         affordable = skipped[: int(possible * len(schedule.candidates))]
         if affordable:
             return self._more_candidates(affordable)
-        repeats = len(self.repetitions) < EXTENSIONS.repetitions and possible * len(self.repetitions) > 1
+        is_random = not self.source.n_in_time  # other folds in the order of time are the same
+        repeats = is_random and len(self.repetitions) < EXTENSIONS.repetitions and possible * len(self.repetitions) > 1
         return repeats and self._repeat()
 
     def _again(self, schedule: ComparisonSchedule) -> bool:
@@ -183,7 +211,11 @@ class Rounds:
         """Cross-validate again with other folds; the results count if all rows of the ranking have them."""
         self.note(f"Time is left, so the comparison is repeated with {self.schedule.folds} other folds.")
         began, scored = time.perf_counter(), list[Scored]()
-        prepared, baselines, _ = self._prepare(self.options.seed + EXTENSIONS.seed_step * len(self.repetitions))
+        seed = self.options.seed + EXTENSIONS.seed_step * len(self.repetitions)
+        prepared = fold_table(self.compared, folds=self.schedule.folds, seed=seed)
+        if len(prepared.splits) != self.n_folds:
+            return False
+        baselines, _ = self._score_baselines(prepared)
         encodings = [row.candidate for row in self.networks if row.is_finite and isinstance(row.candidate, Encoding)]
         self._train(prepared, encodings, scored)
         others = {row.candidate: row for row in (*baselines, *scored) if row.is_finite}
@@ -197,16 +229,18 @@ class Rounds:
         self.seconds += time.perf_counter() - began
         return True
 
-    def score_ensemble(
-        self, predictions: npt.NDArray[np.float64], name: str, *, seconds: float, n_parameters: int
-    ) -> Scored:
-        """Return the row of an ensemble from its predictions out of fold of the compared rows."""
-        rows, none = [], np.zeros(self.schedule.folds, dtype=np.int64)
-        shared: dict[str, Any] = {"candidate": name, "kind": "ensemble", "epochs": none, "best_epochs": none}
+    def score_ensemble(self, rows: npt.NDArray[np.int64], predictions: npt.NDArray[np.float64], **about: Any) -> Scored:
+        """Return the row of an ensemble from its predictions out of fold.
+
+        `rows` are their places in the whole table, increasing, among them all that are tested; `about` are fields of
+        `Scored`.
+        """
+        scored, places = [], self.compared.features.index.to_numpy()
         for prepared in self.repetitions:
-            outputs = [to_outputs(predictions[split.test % len(predictions)]) for split in prepared.splits]
-            rows.append(score_outputs(prepared, outputs, **shared, train_seconds=seconds, n_parameters=n_parameters))
-        return reduce(join_repetitions, rows)
+            outputs = [to_outputs(predictions[np.searchsorted(rows, places[split.test])]) for split in prepared.splits]
+            none = np.zeros(len(outputs), dtype=np.int64)
+            scored.append(score_outputs(prepared, outputs, kind="ensemble", epochs=none, best_epochs=none, **about))
+        return reduce(join_repetitions, scored)
 
     @property
     def evidence(self) -> str:
@@ -216,9 +250,15 @@ class Rounds:
         n_columns, n_features = self.compared.features.shape[1], self.source.features.shape[1]
         if n_columns < n_features:
             rows += f", with {n_columns:,} of {n_features:,} features"
-        folds = f"{self.schedule.folds} folds"
+        folds = f"{self.n_folds} folds"
+        if self.source.n_in_time:
+            folds += " in the order of time"
+        elif self.source.groups is not None:
+            folds += " that keep groups together"
         if len(self.repetitions) > 1:
             folds = f"{len(self.repetitions)} x {folds}"
+        if not self.networks:
+            return f"The ranking rests on {rows}, {folds}, and no networks."
         epochs = np.concatenate([row.epochs for row in self.networks])
         return f"The ranking rests on {rows}, {folds}, and networks trained for {between(epochs.tolist())} epochs."
 
@@ -226,7 +266,7 @@ class Rounds:
     def banners(self) -> list[str]:
         """Sentences on networks that were stopped too early."""
         n_networks = sum(len(row.epochs) for row in self.networks)
-        n_capped, n_cut = np.sum([row.n_stopped for row in self.networks], axis=0)
+        n_capped, n_cut = (sum(row.n_stopped[place] for row in self.networks) for place in (0, 1))
         advice = "they might still improve, and the ranking change: give a larger --time-budget."
         lines = []
         if n_capped:

@@ -1,6 +1,7 @@
 """A comparison from a file to a recommendation, a saved model and a page."""
 
 import math
+import os
 import shlex
 import time
 from collections.abc import Callable
@@ -12,13 +13,13 @@ from typing import Any
 from warnings import catch_warnings, simplefilter
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from knotwork._checks import argument_error
 from knotwork._files import check_writable
 from knotwork._preparation.columns import Role
 from knotwork.compare._budget import (
+    COSTS,
     ComparisonSchedule,
     make_schedule,
     measure_speed,
@@ -27,32 +28,33 @@ from knotwork.compare._budget import (
     unlimited_schedule,
 )
 from knotwork.compare._effects import ShownFeature, feature_effects
-from knotwork.compare._inputs import SINGLE, CompareOptions, Source, make_candidates, read_source
+from knotwork.compare._inputs import IN_TIME, SINGLE, CompareOptions, Source, make_candidates, read_source
+from knotwork.compare._models import (
+    ADDITIVE_KINDS,
+    ExplainedAdditive,
+    ensemble_estimator,
+    explained_model,
+    fit_additive,
+    prepared_rows,
+    row_estimator,
+)
 from knotwork.compare._page import fold_frame, ranking_frame, write_page, write_text
 from knotwork.compare._rounds import Rounds, most_related
 from knotwork.compare._scoring import Progress, Scored, predict_out_of_fold
-from knotwork.compare._verdict import Ranking, explain_gain
+from knotwork.compare._verdict import Ranking
 from knotwork.encoders import Encoding, FeatureChoice
 from knotwork.errors import ColumnError, ColumnWarning, PersistenceError
 from knotwork.estimators import (
     FittedModel,
     Monitor,
-    TabularClassifier,
-    TabularRegressor,
+    Preparation,
     choose_features,
     combine,
     effort_seconds,
     fitted,
-    prepare,
-    settings_of,
     train,
 )
-from knotwork.training import D_CATEGORY, TrainingConfig, resolve_device
-
-INTERRUPTED = (
-    "Ctrl-C ended the comparison early. The ranking is of the networks trained so far, and no model was saved: run the "
-    "same command again, or with a smaller --time-budget."
-)
+from knotwork.training import D_CATEGORY, Trained, TrainingConfig, resolve_device
 
 MODEL = "model.knotwork"
 """Name of the saved model, the longest of the files of a comparison."""
@@ -75,6 +77,8 @@ class RemainingTime:
         For the choice of an encoding for each column.
     choice_seconds : float
         Seconds of this choice for each number of the table, on one processor.
+    again : float
+        Of the time for the final model, what is kept from the ensemble for training another row on all rows.
     """
 
     importances: float = 0.4
@@ -82,6 +86,7 @@ class RemainingTime:
     residuals: float = 0.5
     choices: float = 0.2
     choice_seconds: float = 1.5e-5
+    again: float = 0.3
 
 
 REMAINING = RemainingTime()
@@ -113,18 +118,17 @@ class Comparison:
     Parameters
     ----------
     ranking : Ranking
-        Encodings, baselines and the saved ensemble in order, and the recommendation in sentences.
+        Everything that was trained in order, and the recommendation in sentences.
     schedule : ComparisonSchedule
         What was trained: candidates, folds, rows and epochs.
     task : {"regression", "classification"}
         The task.
     model : estimator or None
-        The model of ``CompareOptions.effort``, fitted on all rows or as many as time allows; None if Ctrl-C ended the
-        comparison before it.
+        The recommended model, of any kind; None if a second Ctrl-C came before it.
     model_path : Path or None
         The file of the model; None if it was not saved.
-    gain : str
-        What an ensemble gains over a single network, as sentences; empty for a single network or without a model.
+    saved : str
+        A sentence on the model that was saved and the rows that it was trained on, or that none was.
     page : Path
         The report.
     notes : tuple of str
@@ -133,12 +137,14 @@ class Comparison:
         Whether Ctrl-C ended the comparison early.
     seconds : float
         Duration.
+    time_budget : float or None
+        Seconds that it was allowed.
     evidence : str
         A sentence on the rows, folds and epochs that the ranking rests on.
     banners : tuple of str
         Sentences on networks that reached the cap of epochs or the time limit.
     compared : Source
-        The rows of the comparison, in the order of the predictions out of fold of the ranking
+        The rows that were tested, in the order of the predictions out of fold of the ranking
         (``ranking.chosen.scored.predictions``).
     """
 
@@ -147,11 +153,12 @@ class Comparison:
     task: str
     model: Any
     model_path: Path | None
-    gain: str
+    saved: str
     page: Path
     notes: tuple[str, ...]
     interrupted: bool
     seconds: float
+    time_budget: float | None
     evidence: str
     banners: tuple[str, ...]
     compared: Source
@@ -162,15 +169,26 @@ class Comparison:
         lines = [f"Recommendation: {self.ranking.verdict}.", f"  {self.evidence}"]
         lines += [f"  Warning: {banner}" for banner in self.banners]
         lines += [f"  {sentence}" for sentence in self.ranking.sentences]
-        if self.gain:
-            lines.append(self.gain)
-        if self.interrupted:
-            lines.append(INTERRUPTED)
-        lines.append(f"Report: {self.page.resolve()}")
+        lines += [self.saved, f"Report: {self.page.resolve()}"]
         if self.model_path is not None:
             lines.append(f"Model: {self.model_path.resolve()}")
             lines.append(f"New rows: {_command(self.model_path)}")
-        return [*lines, f"Done in {self.seconds:.0f} s."]
+        return [*lines, f"Done in {_duration(self.seconds, self.time_budget)}."]
+
+
+def _duration(seconds: float, budget: float | None) -> str:
+    """Return a duration and the time budget in words, the same in the terminal and on the page."""
+    return f"{seconds:.0f} s" if budget is None else f"{seconds:.0f} s of {budget:g} s"
+
+
+def _check_out(out: Path) -> None:
+    """Raise an error for a folder that could not be written, or whose model could not be loaded, before any work."""
+    try:
+        os.fsencode(out).decode()
+    except UnicodeDecodeError:
+        hint = "A model in such a folder cannot be loaded: choose another name."
+        raise argument_error("out", "have a name in UTF-8", str(out), hint) from None
+    check_writable(out / MODEL)
 
 
 def _command(model: Path) -> str:
@@ -189,14 +207,13 @@ def compare_table(
     progress: Progress | None = None,
     started: float | None = None,
 ) -> Comparison:
-    """Compare encodings on a table by cross-validation, recommend one, and save a model.
+    """Compare models and encodings on a table by cross-validation, recommend one, and save it.
 
     Candidates are cross-validated in stacks, with the same preparation as in the estimators. Rows with a missing target
     are dropped. With a time budget, the speed is measured first; then rows, candidates, folds and epochs are chosen to
-    fit, and the choice is reported before training. The saved model is an ensemble, and what it gains over a single
-    network with the recommended encoding is reported; ``CompareOptions(effort="single")`` saves that network instead.
-    After Ctrl-C, the networks trained so far are ranked and reported, and no model is saved; after Ctrl-C in the
-    training of the model, the model is the best so far.
+    fit, and the choice is reported before training. A linear model, curves, boosted trees, networks with each encoding,
+    and the ensemble of ``CompareOptions.effort`` are ranked together. The recommended row, of any kind, is the model
+    that is saved and explained. After Ctrl-C, what was trained until then is ranked, and its recommendation is saved.
 
     Parameters
     ----------
@@ -224,7 +241,9 @@ def compare_table(
     """
     began = time.perf_counter() if started is None else started
     chosen = options or CompareOptions()
-    source = read_source(path, target, task=chosen.task, drop=chosen.drop, text=chosen.text)
+    in_time = chosen.validation == IN_TIME
+    about: dict[str, Any] = {"drop": chosen.drop, "groups": chosen.groups, "in_time": in_time, "text": chosen.text}
+    source = read_source(path, target, task=chosen.task, **about)
     say = report or (lambda sentence: None)
     return ComparisonRun(source, Path(out).expanduser(), chosen, device, say, progress, began).compare()
 
@@ -233,7 +252,8 @@ def compare_table(
 class ComparisonRun:
     """The state of a comparison.
 
-    `model` stays None after Ctrl-C. `drawn` has the model and the rows by which its features are drawn, if time allows.
+    `interrupted` tells whether Ctrl-C ended it early; `saved` is a sentence on the model. `drawn` has the model and the
+    rows by which its features are drawn, if time allows.
     """
 
     source: Source
@@ -249,8 +269,11 @@ class ComparisonRun:
     ranking: Ranking = field(init=False)
     model: Any = None
     model_path: Path | None = None
-    gain: str = ""
-    drawn: tuple[FittedModel, Source] | None = None
+    saved: str = ""
+    interrupted: bool = False
+    seconds: float = 0.0
+    ensemble: tuple[Any, Source] | None = None
+    drawn: tuple[FittedModel | ExplainedAdditive, Source] | None = None
 
     @property
     def left(self) -> float:
@@ -259,9 +282,9 @@ class ComparisonRun:
         return math.inf if budget is None else budget - (time.perf_counter() - self.started)
 
     def compare(self) -> Comparison:
-        """Measure, train, rank, fit the final model, and write the files."""
+        """Measure, train, rank, save the recommended model, and write the files."""
         source = self.source
-        check_writable(self.out / MODEL)
+        _check_out(self.out)
         inspected = source.draw(ROWS_INSPECTED, seed=self.options.seed)
         columns = source.read.columns.with_copies(inspected.read.table, inspected.target)
         if not columns.numerical_names:
@@ -269,6 +292,9 @@ class ComparisonRun:
                 f"{source.name} has no numerical feature, so there is no encoding to compare. Fit "
                 "knotwork.TabularRegressor or TabularClassifier, which learn vectors for categories."
             )
+        n_groups = None if source.groups is None else len(np.unique(source.groups))
+        if n_groups is not None and (self.options.folds or 0) > n_groups:
+            raise argument_error("folds", f"be at most {n_groups}, the number of groups", self.options.folds)
         self._note(*source.describe(columns))
         warnings = [
             column.warning if column.role == Role.IGNORED else f"{column.warning} (--drop ignores a column.)"
@@ -277,12 +303,11 @@ class ComparisonRun:
         ]
         for line in warnings:
             self.say(f"Warning: {line}")
-        rounds, interrupted = self._validate()
-        self.ranking = rounds.rank()
-        if not interrupted:
-            with suppress(KeyboardInterrupt), catch_warnings():  # the ranking is still reported
-                simplefilter("ignore", ColumnWarning)  # they were reported above
-                self._fit(rounds)
+        rounds = self._validate()
+        with catch_warnings():
+            simplefilter("ignore", ColumnWarning)  # they were reported above
+            self.ranking = rounds.rank(self._ensemble_row(rounds))
+            self._finish(rounds)
         page = self._write(rounds, warnings)
         return Comparison(
             ranking=self.ranking,
@@ -290,14 +315,15 @@ class ComparisonRun:
             task=source.task,
             model=self.model,
             model_path=self.model_path,
-            gain=self.gain,
+            saved=self.saved,
             page=page,
             notes=(*self.notes, *warnings),
-            interrupted=self.model is None,
-            seconds=time.perf_counter() - self.started,
+            interrupted=self.interrupted,
+            seconds=self.seconds,
+            time_budget=self.options.time_budget,
             evidence=rounds.evidence,
             banners=tuple(rounds.banners),
-            compared=rounds.compared,
+            compared=rounds.tested,
         )
 
     def _note(self, *lines: str) -> None:
@@ -334,9 +360,9 @@ class ComparisonRun:
         self._note(*schedule.describe(candidates, n_rows=n_rows, backbone=options.backbone))
         return schedule
 
-    def _validate(self) -> tuple[Rounds, bool]:
-        """Cross-validate; return the results, and whether Ctrl-C ended it."""
-        options, source, interrupted = self.options, self.source, False
+    def _validate(self) -> Rounds:
+        """Cross-validate; Ctrl-C ends it with what was trained until then."""
+        options, source = self.options, self.source
         candidates, counts = make_candidates(
             options.methods, options.sizes, task=source.task, backbone=options.network.advice
         )
@@ -347,57 +373,147 @@ class ComparisonRun:
         try:
             rounds.run(schedule)
         except KeyboardInterrupt:
-            interrupted = True
-        if not any(row.is_finite for row in rounds.networks):
-            if interrupted:
+            self.interrupted = True
+        if not rounds.scored:
+            if self.interrupted:
                 raise KeyboardInterrupt("Nothing has been compared yet.")
             hint = "Training diverged for all candidates: look for extreme values in the target."
             raise argument_error("table", "lead to finite scores", source.name, hint)
         self._note(
-            f"Compared {len(rounds.networks)} encodings and {len(rounds.baselines)} baselines in "
+            f"Compared {len(rounds.networks)} encodings and {len(rounds.baselines)} other models in "
             f"{time.perf_counter() - started:.0f} s. {rounds.evidence}",
             *(f"Warning: {banner}" for banner in rounds.banners),
         )
-        return rounds, interrupted
+        return rounds
 
-    def _fit(self, rounds: Rounds) -> None:
-        """Fit the final model on all rows, or as many as time allows; rank it if it is an ensemble, and save it."""
+    def _ensemble_row(self, rounds: Rounds) -> list[Scored]:
+        """Train the ensemble of the effort; return its row of the ranking, if it has one."""
+        if self.options.effort == SINGLE or self.interrupted:
+            return []
+        try:
+            return self._train_ensemble(rounds)
+        except KeyboardInterrupt:
+            self.interrupted = True
+        return []
+
+    def _train_ensemble(self, rounds: Rounds) -> list[Scored]:
+        """Train the ensemble on all rows, or as many as time allows, and score it by predictions out of fold."""
         source, compared, seconds = self.source, rounds.compared, self._seconds_of_model()
-        n_rows = source.n_rows
+        n_rows, encoding = source.n_rows, rounds.rank().encoding
         if seconds is not None:
-            n_rows = max(_affordable_rows(source, self.ranking.encoding.scored, rounds, seconds), compared.n_rows)
+            seconds -= min(self._seconds_again(rounds, rounds.rank().chosen.scored), REMAINING.again * seconds)
+            if encoding is not None:
+                n_rows = max(_affordable_rows(source, encoding.scored, rounds, seconds), compared.n_rows)
         # A draw contains a smaller one with the same random seed, except for a row or so of each class.
         drawn = source.draw(n_rows, seed=self.options.seed).features.index
-        places = np.union1d(drawn, compared.features.index)
-        rows = most_related(source.take(places), rounds.schedule.final_share)
+        rows = most_related(source.take(np.union1d(drawn, compared.features.index)), rounds.schedule.final_share)
         began = time.perf_counter()
         # An effort plans for an idle machine: on a busy one, it plans for less time than it has.
-        estimator = self._estimator(None if seconds is None else rounds.availability * seconds)
-        preparation = prepare(settings_of(estimator), rows.read, rows.labels)  # the folds are used below
+        limit = None if seconds is None else rounds.availability * seconds
+        settings: dict[str, Any] = {"device": self.device, "random_state": self.options.seed}
+        estimator = ensemble_estimator(self.options.effort, source, time_limit=limit, **settings)
+        preparation = prepared_rows(estimator, rows, n_folds=rounds.n_folds)
         config = replace(preparation.config, time_limit=seconds)
-        preparation = replace(preparation, config=config, target_name=source.target_name)
-        with nullcontext(None) if self.progress is None else self.progress() as bar:
-            fit = combine(preparation, train(preparation, began, Monitor(bar=bar)))
-        model, taken = fitted(estimator, fit), time.perf_counter() - began
-        if len(places) < source.n_rows:
-            self._note(
-                f"The model is trained on {len(places):,} of {source.n_rows:,} rows, drawn at random, because time is "
-                "short. Give a larger --time-budget to use them all."
-            )
+        preparation = replace(preparation, config=config)
+        fit = combine(preparation, self._trained(preparation, began))
+        taken, predicted = time.perf_counter() - began, predict_out_of_fold(fit, preparation)
         early = ", stopped early by the time limit or by Ctrl-C" if fit.trained.interrupted else ""
-        self._note(f"Model: {_contents(model)}, trained on {len(places):,} rows in {taken:.0f} s{early}.")
-        ranking, gain = self.ranking, ""
-        if self.options.effort != SINGLE:
-            predictions = predict_out_of_fold(fit, preparation)
-            if predictions is not None:
-                predictions = predictions[np.isin(places, compared.features.index)]
-            ranking, gain = self._rank_ensemble(rounds, fit, predictions, seconds=taken)
-        has_time = self._has_time_for_importances(fit)
-        if not has_time:
-            fitted(model, replace(fit, held=None))
+        self._note(
+            f"Ensemble: {_contents(fit)}, trained on {rows.n_rows:,} of {source.n_rows:,} rows in {taken:.0f} s{early}."
+        )
+        if predicted is None:
+            self._note("The ensemble is not ranked: not every row was predicted by networks not trained on it.")
+            return []
+        self.ensemble = fitted(estimator, fit), rows
+        name, n_folds = f"ensemble ({self.options.effort}, {len(fit.weights)} models)", preparation.plan.n_folds
+        places = rows.features.index.to_numpy()[predicted[0]]
+        row = rounds.score_ensemble(
+            places,
+            predicted[1],
+            candidate=name,
+            train_seconds=taken,
+            n_parameters=sum(piece.n_parameters for piece in fit.trained.pieces),
+            n_trained=round(float(np.mean([len(member.train) for member in preparation.members[:n_folds]]))),
+        )
+        return [row] if row.is_finite else []
+
+    def _finish(self, rounds: Rounds) -> None:
+        """Save the recommended model; Ctrl-C in its training leaves the models of the folds."""
+        early = (
+            "Ctrl-C ended the comparison early: the ranking is of what was trained until then. "
+            if self.interrupted
+            else ""
+        )
+        try:
+            self.model, rows = self._chosen_model(rounds)
+        except KeyboardInterrupt:
+            self.interrupted = True
+            hint = "Run the same command again, or with a smaller --time-budget."
+            self.saved = f"Ctrl-C ended the comparison early, and no model was saved. {hint}"
+            return
+        explained = explained_model(self.model, rows)
+        if self._has_time_for_importances(explained):
+            self.drawn = explained, rows
+        else:
+            if isinstance(explained, FittedModel):
+                fitted(self.model, replace(explained, held=None))
             self._note("Importances and figures of features are skipped, because so many columns would take too long.")
-        self.model_path = self._save(model)
-        self.model, self.gain, self.ranking, self.drawn = model, gain, ranking, (fit, rows) if has_time else None
+        part = f"all {rows.n_rows:,} rows"
+        if rows.n_rows < self.source.n_rows:
+            part = f"{rows.n_rows:,} of {self.source.n_rows:,} rows, because time was short"
+        try:
+            self.model.save(self.out / MODEL)
+        except PersistenceError as error:
+            self.saved = f"{early}No model was saved: {error}"
+            return
+        self.model_path = self.out / MODEL
+        self.saved = f"{early}The saved model is the recommended one, {self.ranking.chosen.name}, trained on {part}."
+        if self.ranking.chosen.kind != "ensemble" and isinstance(explained, FittedModel):
+            self._note(f"Saved: {_contents(explained)}.")
+
+    def _chosen_model(self, rounds: Rounds) -> tuple[Any, Source]:
+        """Return the recommended model, and the rows that it was trained on: all of them, if time allows."""
+        chosen, source, seconds = self.ranking.chosen.scored, self.source, self._seconds_of_model()
+        if chosen.kind == "ensemble":
+            assert self.ensemble is not None
+            return self.ensemble
+        assert chosen.make is not None
+        if (
+            not self.interrupted
+            and not _is_whole(rounds)
+            and self._seconds_again(rounds, chosen) <= (seconds or math.inf)
+        ):
+            with suppress(KeyboardInterrupt):
+                model = self._trained_again(rounds, chosen, seconds)
+                if model is not None:
+                    return model, source
+        return chosen.make(), rounds.compared
+
+    def _seconds_again(self, rounds: Rounds, row: Scored) -> float:
+        """Return about how long training a row of the ranking on all rows takes; 0 if it was trained on them."""
+        if _is_whole(rounds):
+            return 0.0
+        growth = self.source.read.table.numbers.size / max(rounds.compared.read.table.numbers.size, 1)
+        return COSTS.scoring * growth * row.seconds * (1 if row.kind in ADDITIVE_KINDS else rounds.n_folds)
+
+    def _trained_again(self, rounds: Rounds, row: Scored, seconds: float | None) -> Any:
+        """Return the model of a row, trained on all rows; None if the time did not suffice."""
+        source, options = self.source, self.options
+        if row.kind in ADDITIVE_KINDS:
+            return fit_additive(row.kind, source)
+        settings: dict[str, Any] = {"device": self.device, "random_state": options.seed, "time_limit": seconds}
+        if isinstance(row.candidate, Encoding):
+            settings |= {"encoding": str(row.candidate), "backbone": options.backbone}
+            settings |= {"time_limit": None, "training": TrainingConfig(time_limit=seconds)}
+        estimator = row_estimator(row.kind, source, n_folds=rounds.n_folds, **settings)
+        preparation = prepared_rows(estimator, source, n_folds=rounds.n_folds)
+        trained = self._trained(preparation, time.perf_counter())
+        return None if trained.interrupted else fitted(estimator, combine(preparation, trained))
+
+    def _trained(self, preparation: Preparation, began: float) -> Trained:
+        """Train what was prepared, with a bar on a terminal."""
+        with nullcontext(None) if self.progress is None else self.progress() as bar:
+            return train(preparation, began, Monitor(bar=bar))
 
     def _seconds_of_model(self) -> float | None:
         """Return the time limit of the final model; it leaves time for the report and saving, and for exceeding it."""
@@ -407,47 +523,17 @@ class ComparisonRun:
         overhead = min(0.06 / self.availability, 0.15) * budget
         return max(self.left - report_seconds(budget, self.availability) - overhead, 0.5)
 
-    def _estimator(self, seconds: float | None) -> Any:
-        """Return the final model before it is fitted."""
-        kind = TabularRegressor if self.source.task == "regression" else TabularClassifier
-        settings: dict[str, Any] = {"device": self.device, "random_state": self.options.seed}
-        if self.options.effort != SINGLE:
-            return kind(effort=self.options.effort, time_limit=seconds, **settings)
-        encoding, training = str(self.ranking.encoding.candidate), TrainingConfig(time_limit=seconds)
-        return kind(encoding, self.options.backbone, training=training, **settings)
-
-    def _has_time_for_importances(self, fit: FittedModel) -> bool:
+    def _has_time_for_importances(self, model: FittedModel | ExplainedAdditive) -> bool:
         """Return whether every column can be shuffled in the time that is left."""
-        assert fit.held is not None
+        assert model.held is not None
         began = time.perf_counter()
-        fit.outputs(fit.held.table)
-        return (time.perf_counter() - began) * len(fit.columns) <= REMAINING.importances * self.left
+        model.responses(model.held.table)
+        return (time.perf_counter() - began) * len(model.columns) <= REMAINING.importances * self.left
 
-    def _rank_ensemble(
-        self, rounds: Rounds, fit: FittedModel, predictions: npt.NDArray[np.float64] | None, *, seconds: float
-    ) -> tuple[Ranking, str]:
-        """Return the ranking with an ensemble, by predictions out of fold of the compared rows, and its gain."""
-        n_networks, ranking = len(fit.weights), self.ranking
-        if predictions is None:
-            reason = "there are too few rows, or training was stopped before every row was predicted out of fold"
-            return ranking, f"The saved model is an ensemble of {n_networks} models. Its gain is not known: {reason}."
-        name = f"ensemble ({self.options.effort}, {n_networks} models)"
-        n_parameters = sum(piece.n_parameters for piece in fit.trained.pieces)
-        row = rounds.score_ensemble(predictions, name, seconds=seconds, n_parameters=n_parameters)
-        if row.is_finite:
-            ranking = rounds.rank([row])
-        score = row.pooled[ranking.metric]
-        return ranking, explain_gain(ranking, score, n_models=n_networks, n_compared=len(predictions))
-
-    def _save(self, model: Any) -> Path | None:
-        """Save the model and return its file, or None if the model cannot be saved."""
-        path = self.out / MODEL
-        try:
-            model.save(path)
-        except PersistenceError as error:
-            self._note(str(error))
-            return None
-        return path
+    def _finished(self) -> str:
+        """Return the duration, which the page and the terminal show, in words."""
+        self.seconds = time.perf_counter() - self.started
+        return _duration(self.seconds, self.options.time_budget)
 
     def _choices(self, rounds: Rounds) -> list[FeatureChoice]:
         """Return the encodings that suit each numerical column; none for few rows or little time."""
@@ -462,51 +548,58 @@ class ComparisonRun:
         effects: list[ShownFeature] = []
         if self.drawn is not None:
             deadline = time.perf_counter() + max(REMAINING.features * self.left, 1.0)
-            encoding = self.ranking.encoding.candidate
+            encoding = self.ranking.chosen.candidate
             size = (encoding.size if isinstance(encoding, Encoding) else None) or 15
             effects = list(feature_effects(*self.drawn, size=size, deadline=deadline))
         n_features = self.source.features.shape[1]
         texts = {
             "failed": [str(row.candidate) for row in rounds.networks if not row.is_finite],
             "warnings": warnings,
-            "gain": self.gain,
+            "saved": self.saved,
             "evidence": rounds.evidence,
             "banners": rounds.banners,
             "numbers": [
                 (f"{self.source.n_rows:,}", "rows"),
                 (str(n_features), "features"),
                 (str(len(rounds.networks)), "encodings"),
-                (str(len(rounds.baselines)), "baselines"),
+                (str(len(self.ranking.lines) - len(rounds.networks)), "other models"),
                 (str(sum(len(prepared.splits) for prepared in rounds.repetitions)), "folds"),
                 (str(sum(len(row.epochs) for row in rounds.networks)), "networks"),
-                (f"{time.perf_counter() - self.started:.0f} s", "time"),
             ],
             "done": self.notes,
-            "interrupted": INTERRUPTED if self.model is None else "",
+            "interrupted": self.interrupted,
             "code": "" if self.model_path is None else _command(self.model_path),
         }
         page, choices = self.out / "report.html", self._choices(rounds)
         deadline = time.perf_counter() + max(REMAINING.residuals * self.left, 0.5)
         settings: dict[str, Any] = {"n_features": n_features, "choices": choices, "deadline": deadline}
-        write_page(page, self.ranking, rounds.compared, effects=effects, words=texts, **settings)
         write_text(self.out / "ranking.csv", ranking_frame(self.ranking).to_csv(index=False))
         scored = [line.scored for line in self.ranking.lines]
         write_text(self.out / "folds.csv", fold_frame(scored).to_csv(index=False))
+        write_page(page, self.ranking, rounds.tested, effects=effects, words=texts, duration=self._finished, **settings)
         return page
 
 
-def _contents(model: Any) -> str:
+def _is_whole(rounds: Rounds) -> bool:
+    """Return whether the comparison has all rows and columns of the table."""
+    compared, source = rounds.compared, rounds.source
+    return compared.features.shape == source.features.shape
+
+
+def _contents(model: FittedModel) -> str:
     """Return the members of a model in words: those of an ensemble by kind, with their weights."""
-    if not model.candidates_:
-        [history], [encodings] = model.trained_.histories, model.encoding_
-        encoding, epoch = next(iter(encodings.values())), history.best_epoch
-        return f"{encoding}, {history.epochs} epochs with the weights of epoch {epoch}"
+    histories = model.trained.histories
+    if not model.candidates:
+        epochs = sorted({history.best_epoch for history in histories})
+        course = f"{epochs[0]} to {epochs[-1]}" if len(epochs) > 1 else f"{epochs[0]}"
+        word = "trees" if model.backbones[0] is None else "epochs"
+        return f"{len(histories)} models, one for each fold, of {course} {word}"
     names = [
         f"{each['backbone']}{_encoded(each)}, {100 * each['weight']:.0f} %"
-        for each in model.candidates_
+        for each in model.candidates
         if each["weight"] > 0
     ]
-    return f"an ensemble of {len(model.weights_)} models ({'; '.join(names)})"
+    return f"{len(model.weights)} models ({'; '.join(names)})"
 
 
 def _encoded(candidate: dict[str, Any]) -> str:

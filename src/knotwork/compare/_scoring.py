@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,17 +13,19 @@ import numpy.typing as npt
 import torch
 from scipy.special import softmax
 
-from knotwork._preparation.members import PreparedTable, Split, outer_folds
-from knotwork._preparation.validation import LARGEST_SEED, draw_split
+from knotwork._preparation.members import PreparedTable, Split
+from knotwork._preparation.validation import LARGEST_SEED
 from knotwork.compare._inputs import Source
 from knotwork.encoders import Encoding
 from knotwork.estimators import FittedModel, Preparation, ValidationConfig, ValidationRows
 from knotwork.nn import Backbone
 from knotwork.training import (
+    FLAGS,
     METRICS,
     History,
     Member,
     ProgressBar,
+    Trained,
     TrainingConfig,
     TrainingTable,
     count_parameters,
@@ -31,6 +34,9 @@ from knotwork.training import (
 )
 
 Floats = npt.NDArray[np.float64]
+MakeModel = Callable[[Encoding, PreparedTable, Sequence[Member], Trained], Any]
+"""Returns the estimator that consists of the networks of all folds."""
+
 Progress = Callable[[], AbstractContextManager[ProgressBar]]
 """Returns the progress display of one training."""
 
@@ -41,38 +47,50 @@ VALIDATION_SHARE = ValidationConfig().share
 def fold_table(source: Source, *, folds: int, seed: int) -> PreparedTable:
     """Prepare a table for cross-validation as the estimators do.
 
-    Fold f is split as by an estimator with ``random_state=seed + f`` that is fitted on the rows of this fold, and has
-    the categories of these rows.
+    Fold f is split as by an estimator with ``random_state=seed + f`` that is fitted on the rows of this fold.
     """
     columns, read = source.read
     table = TrainingTable(*read, source.target, source.task, columns.cardinalities, len(source.classes))
     splits = []
-    for fold, (rows, test) in enumerate(outer_folds(source.target, source.task, folds=folds, seed=seed)):
+    for fold, (rows, test) in enumerate(source.folds(folds, seed=seed)):
         random = np.random.RandomState((seed + fold) % 2**32)
         random_seed = int(random.randint(LARGEST_SEED))
-        parts = draw_split(rows, source.target, task=source.task, share=VALIDATION_SHARE, random=random)
-        splits.append(Split(fold, random_seed, *parts, test, known=rows))
+        splits.append(Split(fold, random_seed, *source.divide(rows, share=VALIDATION_SHARE, random=random), test))
     return PreparedTable.from_table(table, splits)
+
+
+def codes_of_tested(prepared: PreparedTable) -> npt.NDArray[np.int64]:
+    """Return the codes of a table where the tested rows of each fold have only codes that its other rows have.
+
+    Other categories are new, with the code 0; a number is never missing where the column is complete in the other rows.
+    """
+    codes = prepared.table.codes.copy()
+    n_categorical = codes.shape[1] - len(prepared.indicated)
+    for split in prepared.splits:
+        known = np.concatenate([split.train, split.valid])
+        for column, every in enumerate(prepared.table.codes.T):
+            tested, unknown = every[split.test], 0 if column < n_categorical else FLAGS[1]
+            codes[split.test, column] = np.where(np.isin(tested, every[known]), tested, unknown)
+    return codes
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Scored:
-    """Scores and costs of an encoding in a network, of a baseline, or of the saved ensemble.
+    """Scores and costs of a row of the ranking.
 
     `candidate` is the encoding or, if `kind` is not ``"encoding"``, a name. `scores` has every metric of the task on
     the test rows of each fold, NaN where training diverged. Seconds are means over folds: of fitting the encoding, and
     the network's share of the training time of its stack; those of an ensemble are for all of its networks.
-    `best_epochs` are those whose weights were kept, from 1. The epochs of boosting are its trees; other baselines have
-    none. Arrays have the shape (n_folds,). `pooled` has every metric of the test rows of all folds together: the mean
-    over folds of an RMSE, for example, is smaller than the RMSE of all rows. `predictions` has one prediction of every
-    compared row by a model that was not trained on it, numbers of shape (n,) or probabilities of shape (n, n_classes).
-    `histories` has the training of each network, `n_stopped` the numbers of models that reached the cap of epochs, and
-    the time limit, before they would have stopped.
+    `best_epochs` are those whose weights were kept, from 1. The epochs of boosting are its trees; linear and additive
+    models have none. Arrays have the shape (n_folds,). `n_trained` rows trained and stopped the model of a fold.
+    `predictions` has one prediction of every tested row by a model that was not trained on it, numbers of shape (n,) or
+    probabilities of shape (n, n_classes). `histories` has the training of each network, `n_stopped` the numbers of
+    models that reached the cap of epochs, and the time limit, before they would have stopped. `make` returns the
+    estimator that consists of the models of the folds or, if these are cheap, is fitted to the same rows.
     """
 
     candidate: Encoding | str
     scores: Mapping[str, Floats]
-    pooled: Mapping[str, float]
     epochs: npt.NDArray[np.int64]
     best_epochs: npt.NDArray[np.int64]
     train_seconds: float
@@ -82,6 +100,13 @@ class Scored:
     histories: tuple[History, ...] = ()
     n_stopped: tuple[int, int] = (0, 0)
     kind: str = "encoding"
+    n_trained: int = 0
+    make: Callable[[], Any] | None = None
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of one model: preparing and training."""
+        return self.prepare_seconds + self.train_seconds
 
     @property
     def is_finite(self) -> bool:
@@ -110,12 +135,14 @@ def cross_validate(
     deadline: float = math.inf,
     device: str | torch.device = "auto",
     progress: Progress | None = None,
+    make: MakeModel | None = None,
 ) -> Iterator[Scored]:
     """Train the candidates group by group until `deadline`, on the clock of ``time.perf_counter``, and yield scores.
 
     `costs` has the expected cost of each group of `groups_of`, in any unit; by default it grows with the size. Each
     group gets its proportion of the time that is left, so that no group is skipped. Candidates without an epoch in
-    every fold have no scores. Ctrl-C raises KeyboardInterrupt after the scores of the networks trained so far.
+    every fold have no scores. `make` returns the model of a candidate from the networks of all folds. Ctrl-C raises
+    KeyboardInterrupt after the scores of the networks trained so far.
     """
     splits, table = prepared.splits, prepared.table
     groups, tests = groups_of(candidates), [split.test for split in prepared.splits]
@@ -131,7 +158,7 @@ def cross_validate(
             limited = replace(config, time_limit=limit)
             trained = train(table, members, backbone, limited, device=device, report=report)
         taken = time.perf_counter() - started
-        outputs = trained.outputs(table.numbers, table.codes, tests * len(group))
+        outputs = trained.outputs(table.numbers, codes_of_tested(prepared), tests * len(group))
         for place, candidate in enumerate(group):
             places = slice(place * len(splits), (place + 1) * len(splits))
             histories = tuple(trained.histories[places])
@@ -148,6 +175,7 @@ def cross_validate(
                 n_parameters=count_parameters(table, members[places.start], backbone),
                 histories=histories,
                 n_stopped=_stopped(histories, config),
+                make=make and partial(make, candidate, prepared, members[places], _members_at(trained, places)),
             )
         # Training returns in the same way at its limit and after Ctrl-C: the clock distinguishes them.
         if trained.interrupted and (limit is None or taken < limit):
@@ -166,6 +194,10 @@ def _members(prepared: PreparedTable, group: Sequence[Encoding]) -> tuple[list[M
     return members, [float(np.mean([fit.seconds for fit in fits])) for fits in fitted]
 
 
+def _members_at(trained: Trained, places: slice) -> Trained:
+    return trained.take(range(places.start, places.stop))
+
+
 def _stopped(histories: Sequence[History], config: TrainingConfig) -> tuple[int, int]:
     """Return the numbers of networks that reached the cap of epochs, and a time limit, before early stopping."""
     patience, cap = config.patience, config.max_epochs
@@ -179,17 +211,18 @@ def score_outputs(prepared: PreparedTable, outputs: Sequence[Floats], **fields: 
     Outputs are as metrics take them, numbers of shape (n, 1) or logits; `fields` are the other fields of `Scored`.
     """
     task, tests = prepared.table.task, [split.test for split in prepared.splits]
-    joined, rows = np.concatenate(outputs), np.concatenate(tests)
+    joined = np.concatenate(outputs)[np.argsort(np.concatenate(tests))]
     folds = [_metrics(prepared.table, *pair) for pair in zip(outputs, tests, strict=True)]
-    predictions = np.empty_like(joined)
-    # A prepared table may repeat its rows for some folds.
-    predictions[rows % len(rows)] = joined if task == "regression" else softmax(joined, axis=1)
     return Scored(
         scores={name: np.array([fold[name] for fold in folds]) for name in folds[0]},
-        pooled=_metrics(prepared.table, joined, rows),
-        predictions=predictions[:, 0] if task == "regression" else predictions,
-        **fields,
+        predictions=joined[:, 0] if task == "regression" else softmax(joined, axis=1),
+        **{"n_trained": trained_rows(prepared), **fields},
     )
+
+
+def trained_rows(prepared: PreparedTable) -> int:
+    """Return the mean number of rows that train, or stop the training, in a fold."""
+    return round(float(np.mean([len(split.train) + len(split.valid) for split in prepared.splits])))
 
 
 def _metrics(table: TrainingTable, output: Floats, rows: npt.NDArray[np.int64]) -> dict[str, float]:
@@ -231,8 +264,8 @@ def join_repetitions(first: Scored, other: Scored) -> Scored:
     )
 
 
-def predict_out_of_fold(fit: FittedModel, preparation: Preparation) -> Floats | None:
-    """Return predictions of a fitted ensemble for the rows of its table, each by networks that were not trained on it.
+def predict_out_of_fold(fit: FittedModel, preparation: Preparation) -> tuple[npt.NDArray[np.int64], Floats] | None:
+    """Return rows of the table of a fitted ensemble, and their predictions by networks that were not trained on them.
 
     Numbers of shape (n,) or probabilities of shape (n, n_classes); None if some fold has no network.
     """
@@ -243,7 +276,7 @@ def predict_out_of_fold(fit: FittedModel, preparation: Preparation) -> Floats | 
     rows = ValidationRows.from_trained(
         fit.trained, preparation.table, folds * len(shares), n_folds=n_folds, config=preparation.config
     )
-    mean = rows.combined(shares).predictions
-    predictions = np.empty_like(mean)
-    predictions[np.concatenate([member.valid for member in folds])] = mean
-    return predictions[:, 0] if fit.task.name == "regression" else predictions
+    places = np.concatenate([member.valid for member in folds])
+    order = np.argsort(places)
+    mean = rows.combined(shares).predictions[order]
+    return places[order], mean[:, 0] if fit.task.name == "regression" else mean

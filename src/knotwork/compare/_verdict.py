@@ -1,7 +1,8 @@
-"""The ranking of encodings, baselines and the saved ensemble, and the recommendation in sentences."""
+"""One ranking of everything that was trained, the model that is recommended, and the sentences that follow from it."""
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,23 +19,41 @@ ALPHA = 0.05
 """Level of significance, a convention."""
 
 NEAR = 0.01
-"""A row may be recommended in place of a better one only if its mean score is within this share of it: half of the 2 %
-that a recommendation may lose on new rows, whose scores vary as well."""
+"""A simpler row is recommended in place of the best one only if its mean score is within this share of it: half of the
+2 % that a recommendation may lose on new rows, whose scores vary as well."""
+
+KINDS = {
+    "linear": "linear model",
+    "additive": "additive model",
+    "boosting": "boosting",
+    "encoding": "single network",
+    "ensemble": "ensemble",
+}
+"""Kinds of rows, the simplest first, and their names."""
+
+SAME_ROWS = 0.05
+"""Models count as trained on as many rows if their numbers differ by at most this share."""
+
+RULE = (
+    "One rule decides: of the rows within 1 % of the best mean that are not proven to be worse, the simplest is "
+    "recommended (linear model, additive model, boosting, single network, ensemble, in this order; of networks the one "
+    "with the fewest parameters). The recommended model is the one that is saved, and that all figures show."
+)
 
 HOW = (
-    "Differences are from the best encoding and paired over folds. Their 95 % intervals and p-values belong to one "
+    "Differences are from the best row and paired over folds. Their 95 % intervals and p-values belong to one "
     "procedure, which holds for all rows together: the corrected resampled t-test (Nadeau and Bengio, 2003), which "
     "allows for the rows that folds share, at Sidak's level for the number of comparisons. So an interval excludes 0 "
-    "exactly if p is below 0.05. The best encoding is chosen by the same folds, so its lead is a little too large."
+    "exactly if p is below 0.05. The best row is chosen by the same folds, so its lead is a little too large."
 )
 
 
 @dataclass(frozen=True, eq=False)
 class RankedRow:
-    """A row of the ranking: an encoding in a single network, a baseline, or the saved ensemble.
+    """A row of the ranking: an encoding in a single network, another kind of model, or the ensemble.
 
-    Mean and standard deviation of the score over folds; difference from the best encoding with its simultaneous
-    interval from `low` to `high`, positive if worse; `p` is the adjusted p-value, 1 for the best encoding.
+    Mean and standard deviation of the score over folds; difference from the best row with its simultaneous interval
+    from `low` to `high`; `p` is the adjusted p-value, 1 for the best row.
     """
 
     scored: Scored
@@ -47,45 +66,46 @@ class RankedRow:
 
     @property
     def candidate(self) -> Encoding | str:
-        """The encoding, or the name of the baseline or ensemble."""
+        """The encoding, or the name of another kind of model."""
         return self.scored.candidate
 
     @property
     def kind(self) -> str:
-        """``"encoding"``, ``"linear"``, ``"boosting"`` or ``"ensemble"``."""
+        """One of `KINDS`."""
         return self.scored.kind
 
     @property
-    def is_baseline(self) -> bool:
-        """Whether the row is no network."""
-        return self.kind in ("linear", "boosting")
+    def name(self) -> str:
+        """The row in a sentence."""
+        if self.kind == "encoding":
+            return f"single networks with {self.candidate}"
+        return f"{'' if self.kind == 'boosting' else 'the '}{self.candidate}"
 
     @property
     def seconds(self) -> float:
-        """Seconds of preparing and training one network, one baseline, or the ensemble."""
-        return self.scored.prepare_seconds + self.scored.train_seconds
+        """Seconds of preparing and training one model, or the ensemble."""
+        return self.scored.seconds
 
     @property
-    def cost(self) -> tuple[int, float]:
-        """Sort key of the cheapest: parameters, then seconds, which vary from run to run."""
-        return self.scored.n_parameters or 0, self.seconds
+    def cost(self) -> tuple[int, int, float]:
+        """Sort key of the simplest: kind, parameters, then seconds, which vary from run to run."""
+        return list(KINDS).index(self.kind), self.scored.n_parameters or 0, self.seconds
 
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
     """All rows, the best mean first, and the recommendation.
 
-    Rows are ranked by `metric`; lower is better. `reference` is the best encoding, from which differences are taken,
-    `encoding` the recommended encoding. `chosen` is the recommended row: the saved model, the recommended encoding or
-    the best row, the first of these that is within `NEAR` of the best mean. `verdict` is the recommendation in a few
-    words, `sentences` the reasons, `naive` the score without any feature.
+    Rows are ranked by `metric`; lower is better. `chosen` is the recommended row, whose model is saved and explained:
+    the simplest within `NEAR` of the best mean that is not proven to be worse. `encoding` is the recommended encoding
+    of single networks by the same rule; None without networks. `verdict` is the recommendation in a few words,
+    `sentences` the reasons, `naive` the score without any feature.
     """
 
     metric: str
     lines: tuple[RankedRow, ...]
-    reference: RankedRow
-    encoding: RankedRow
     chosen: RankedRow
+    encoding: RankedRow | None
     verdict: str
     sentences: tuple[str, ...]
     naive: float
@@ -96,141 +116,142 @@ class Ranking:
         return METRICS[self.metric].label
 
     @property
-    def best_baseline(self) -> RankedRow | None:
-        """The baseline with the best mean; None without baselines."""
-        return next((line for line in self.lines if line.is_baseline), None)
+    def best(self) -> RankedRow:
+        """The row with the best mean."""
+        return self.lines[0]
 
     @property
-    def saved(self) -> RankedRow:
-        """The row of the model that is saved: the ensemble or, without one, the recommended encoding."""
-        return next((line for line in self.lines if line.kind == "ensemble"), self.encoding)
+    def other(self) -> RankedRow | None:
+        """The best row besides the recommended one; None if there is no other."""
+        return next((line for line in self.lines if line is not self.chosen), None)
 
 
 def rank_candidates(scored: Sequence[Scored], *, task: str, naive: float, test_to_train: float) -> Ranking:
-    """Rank rows that have a score in every fold, at least one of them an encoding, and recommend one.
+    """Rank rows that have a score in every fold, and recommend one.
 
     `naive` is the score without any feature, `test_to_train` the test rows of a fold divided by its other rows.
     """
     metric = TrainingConfig().metric_for(task).name  # the metric of early stopping
     lines = _lines(scored, metric, test_to_train)
-    encodings = [line for line in lines if line.kind == "encoding"]
-    n_folds = len(scored[0].scores[metric])
-    encoding, advice, reasons = _choose_encoding(encodings, METRICS[metric].label, n_folds)
-    ranking = Ranking(metric, tuple(lines), encodings[0], encoding, encoding, advice, (), naive)
-    best = lines[0]
-    chosen = next(line for line in (ranking.saved, encoding, best) if line.mean <= (1 + NEAR) * best.mean)
-    verdict = advice if chosen is encoding else _verdict_on_model(ranking, chosen, n_folds)
-    sentences = [*reasons, *_beside_baselines(ranking, chosen), *_beside_naive(ranking, task)]
-    return replace(ranking, chosen=chosen, verdict=verdict, sentences=tuple(sentences))
+    chosen, n_folds, label = _simplest(lines, naive), len(scored[0].scores[metric]), METRICS[metric].label
+    networks = _lines([row for row in scored if row.kind == "encoding"], metric, test_to_train)
+    best = _simplest(networks) if networks else None
+    encoding = best and next(line for line in lines if line.scored is best.scored)
+    sentences = [
+        *_by_kind(lines, label),
+        *_on_encodings(networks, best, n_folds),
+        *_on_rows(lines),
+        *_beside_naive(lines[0], chosen, naive, task=task, label=label),
+    ]
+    verdict = _verdict(lines, chosen, naive, label=label, task=task)
+    return Ranking(metric, tuple(lines), chosen, encoding, verdict, tuple(sentences), naive)
 
 
 def _lines(scored: Sequence[Scored], metric: str, test_to_train: float) -> list[RankedRow]:
-    """Return the rows in order, with differences from the best encoding."""
+    """Return the rows in order, with differences from the best one; of equal ones the simplest is first."""
+    if not scored:
+        return []
     table = np.stack([row.scores[metric] for row in scored], axis=1)
     mean, sd = table.mean(axis=0), table.std(axis=0, ddof=1)
-    order = sorted(range(len(scored)), key=lambda place: (mean[place], scored[place].n_parameters or 0))
+    alone = [
+        RankedRow(row, float(mean[place]), float(sd[place]), 0.0, 0.0, 0.0, 1.0) for place, row in enumerate(scored)
+    ]
+    order = sorted(range(len(scored)), key=lambda place: (mean[place], alone[place].cost))
     if len(scored) == 1:
-        return [RankedRow(scored[0], float(mean[0]), float(sd[0]), 0.0, 0.0, 0.0, 1.0)]
-    reference = next(place for place in order if scored[place].kind == "encoding")
-    result = compare_folds(table, test_to_train=test_to_train, level=1 - ALPHA, reference=reference, simultaneous=True)
+        return alone
+    result = compare_folds(table, test_to_train=test_to_train, level=1 - ALPHA, reference=order[0], simultaneous=True)
     numbers = np.stack([mean, sd, result.difference, result.low, result.high, result.adjusted], axis=1)
     return [RankedRow(scored[place], *numbers[place].tolist()) for place in order]
 
 
-def _choose_encoding(lines: list[RankedRow], metric: str, n_folds: int) -> tuple[RankedRow, str, list[str]]:
-    """Return the recommended encoding, the advice in a few words, and its reasons."""
-    best, share = lines[0], f"{100 * NEAR:.0f} %"
+def _simplest(lines: Sequence[RankedRow], naive: float = math.inf) -> RankedRow:
+    """Return the simplest row within `NEAR` of the best one that is not proven to be worse, and better than `naive`."""
+    best = lines[0]
+    most = min((1 + NEAR) * best.mean, naive)
+    near = [line for line in lines if line is best or (line.p >= ALPHA and line.mean <= most)]
+    return min(near, key=lambda line: line.cost)
+
+
+def _verdict(lines: Sequence[RankedRow], chosen: RankedRow, naive: float, *, label: str, task: str) -> str:
+    """Return the recommendation in a few words."""
+    best, score = lines[0], f"{label} {significant(chosen.mean)}"
+    other = next((line for line in lines if line is not chosen), None)
+    if best.mean >= naive:
+        return (
+            f"trust none of these models: predicting {NAIVE[task]} has {label} {significant(naive)}, and the best of "
+            f"them, {chosen.name}, {significant(chosen.mean)}"
+        )
+    if other is None:
+        return f"take {chosen.name}: {score}, the only row"
+    if chosen is not best:
+        beside = f"within {100 * NEAR:.0f} % of the best, {best.name} ({significant(best.mean)})"
+        return f"take {chosen.name}: {score}, {beside}, and simpler"
+    if chosen.mean == other.mean:
+        return f"take {chosen.name}: {score}, as good as {other.name}, and simpler"
+    doubt = "" if other.p < ALPHA else f", though {len(chosen.scored.epochs)} folds do not prove it"
+    change = f"{100 * (1 - chosen.mean / other.mean):.1f} % below the best other row, {other.name}"
+    return f"take {chosen.name}: {score}, {change} ({significant(other.mean)}){doubt}"
+
+
+def _by_kind(lines: Sequence[RankedRow], label: str) -> list[str]:
+    """Return a sentence with the best row of each kind, the best kind first."""
+    best: dict[str, RankedRow] = {}
+    for line in lines:
+        best.setdefault(line.kind, line)
+    if len(best) == 1:
+        return []
+    words = [
+        f"{KINDS[kind]}{f' ({line.candidate})' if kind == 'encoding' else ''} {significant(line.mean)}"
+        for kind, line in best.items()
+    ]
+    return [f"{label} of the best of each kind, lower is better: {enumerate_words(words)}."]
+
+
+def _on_encodings(lines: Sequence[RankedRow], chosen: RankedRow | None, n_folds: int) -> list[str]:
+    """Return sentences on the encodings in single networks, whose differences are from the best of them."""
+    if chosen is None or len(lines) == 1:
+        return []
+    best = lines[0]
     near = [line for line in lines if line is best or line.p >= ALPHA]
-    good = [line for line in near if line.mean <= (1 + NEAR) * best.mean]
-    chosen = min(good, key=lambda line: line.cost)
-    take = f"take {chosen.candidate}"
-    first = (
-        f"{best.candidate} is the encoding with the best mean {metric}, {significant(best.mean)} over {n_folds} folds."
-    )
-    if len(lines) == 1:
-        return chosen, take, [first, "It is the only candidate."]
     if len(near) == 1:
-        reasons = [first, "All other encodings are significantly worse."]
-        return chosen, f"{take}: significantly better than all other encodings", reasons
+        return [f"Among single networks, {best.candidate} is significantly better than all other encodings."]
     others = enumerate_words([str(line.candidate) for line in near[1:]])
     alike = "the encodings" if len(near) == len(lines) else f"{best.candidate} and {others}"
-    doubt = f"No difference between {alike} is proven by {n_folds} folds, which does not mean that they are equal."
-    if len(good) == 1:
-        lead = (
-            f"Its lead of {100 * (near[1].mean / best.mean - 1):.2f} % is not proven, but no other encoding is within "
-            f"{share} of it. More folds or rows (a larger --time-budget) may decide."
-        )
-        return chosen, f"{take}: the best mean, though not proven by {n_folds} folds", [first, doubt, lead]
-    cheapest = (
-        f"Of the encodings within {share} of the best mean, {chosen.candidate} is the cheapest: "
-        f"{chosen.scored.n_parameters:,} parameters, {chosen.seconds:.1f} s for a network."
-    )
-    advice = f"{take}, the cheapest within {share} of the best: no difference is proven"
-    return chosen, advice, [first, doubt, cheapest]
-
-
-def _verdict_on_model(ranking: Ranking, chosen: RankedRow, n_folds: int) -> str:
-    """Return the verdict if the recommended row is the ensemble or a baseline."""
-    other = ranking.reference if chosen is ranking.saved else ranking.saved
-    beside = f"the best single network ({other.candidate})" if other is ranking.reference else "the saved model"
-    name = f"the saved {chosen.candidate}" if chosen is ranking.saved else str(chosen.candidate)
-    score = f"{ranking.metric_name} {significant(chosen.mean)}"
-    change = _percent(chosen.mean, other.mean)
-    if chosen.mean > other.mean:
-        return f"take {name}: {score}, as good as {beside} within {100 * NEAR:.0f} %"
-    doubt = "" if chosen.p < ALPHA else f", though {n_folds} folds do not prove a difference from the best encoding"
-    return f"take {name}: {score}, {change} below {beside}{doubt}"
-
-
-def _beside_baselines(ranking: Ranking, chosen: RankedRow) -> list[str]:
-    """Return sentences that compare the saved model with boosting and the linear model."""
-    saved, best = ranking.saved, ranking.best_baseline
-    if best is None:
-        return []
-    model = f"the saved {saved.candidate}" if saved.kind == "ensemble" else f"a network with {saved.candidate}"
-    name = str(best.candidate)
-    better = f"{name[0].upper()}{name[1:]} is better than {model} by {_percent(best.mean, saved.mean)}"
+    doubt = f"no difference between {alike} is proven by {n_folds} folds, which does not mean that they are equal"
     if chosen is best:
-        return [
-            f"{better} and is trained in {best.seconds:.1f} s: take it, or give the networks more time (--time-budget, "
-            "--effort best). The model that was saved is a network: fit the baseline by its own library."
-        ]
-    if best.mean < saved.mean:
-        return [f"{better}, and is trained in {best.seconds:.1f} s: take it if speed or simplicity matters."]
-    scores = [f"{line.candidate} {significant(line.mean)}" for line in ranking.lines if line.is_baseline]
-    return [f"Baselines on the same folds: {enumerate_words(scores)}; {model} has {significant(saved.mean)}."]
+        return [f"Among single networks, {best.candidate} is first; {doubt}."]
+    return [
+        f"Among single networks, {best.candidate} is first and {chosen.candidate} the cheapest within "
+        f"{100 * NEAR:.0f} % of it; {doubt}."
+    ]
 
 
-def _percent(score: float, other: float) -> str:
-    return f"{100 * abs(1 - score / other) if other else 0.0:.1f} %"
+def _on_rows(lines: Sequence[RankedRow]) -> list[str]:
+    """Return sentences on what makes the ensemble's score differ from the others."""
+    ensemble = next((line for line in lines if line.kind == "ensemble"), None)
+    others = [line.scored.n_trained for line in lines if line.kind != "ensemble"]
+    if ensemble is None or not others:
+        return []
+    sentences, n_trained = [], ensemble.scored.n_trained
+    if abs(n_trained - max(others)) > SAME_ROWS * max(n_trained, *others):
+        sentences.append(
+            f"All rows of the ranking are scored on the same rows of the table, but models of the ensemble are trained "
+            f"on {n_trained:,} rows each, others on {max(others):,}: part of the difference may come from that."
+        )
+    sentences.append(
+        "The score of the ensemble is a little too good: the rows that it is scored by also decided the weights of its "
+        "members, and when some of them stopped."
+    )
+    return sentences
 
 
-def _beside_naive(ranking: Ranking, task: str) -> list[str]:
-    """Return a sentence that compares the best row with a constant prediction."""
-    best, naive = ranking.lines[0], ranking.naive
+def _beside_naive(best: RankedRow, chosen: RankedRow, naive: float, *, task: str, label: str) -> list[str]:
+    """Return a sentence that compares the recommended row with a constant prediction."""
     sentence = f"predicting {NAIVE[task]} for all rows has {significant(naive)}"
     if best.mean >= naive:
         return [
             f"Warning: {sentence}, which is no worse than any row of the ranking. The features hardly predict the "
-            "target with any encoding."
+            "target with any model."
         ]
-    return [
-        f"For comparison, {sentence}: the best is {100 * (1 - best.mean / naive):.0f} % lower in {ranking.metric_name}."
-    ]
-
-
-def explain_gain(ranking: Ranking, score: float, *, n_models: int, n_compared: int) -> str:
-    """Return sentences on what an ensemble gains over a single network with the recommended encoding.
-
-    `score` is that of the ensemble for the `n_compared` rows of the comparison, by the metric of the ranking.
-    """
-    single, name = ranking.encoding.scored.pooled[ranking.metric], ranking.metric_name
-    change = 100 * (score / single - 1) if single > 0 else 0.0
-    amount = f"{abs(change):.1f} % {'less' if change <= 0 else 'more'} than"
-    return (
-        f"The saved model is an ensemble of {n_models} models: {name} {significant(score)} out of fold, {amount} "
-        f"the {significant(single)} of a single network with {ranking.encoding.candidate}. Both scores are over the "
-        f"same {n_compared:,} rows, each predicted by networks that were not trained on it. The score of the ensemble "
-        "is a little too good: the same rows decided when its training stopped, and the weights of its members."
-        f"{' To save the single network instead, use --effort single.' if change > 0 else ''}"
-    )
+    share = f"{100 * (1 - chosen.mean / naive):.0f} %"
+    return [f"For comparison, {sentence}: the recommended model is {share} lower in {label}."]

@@ -509,3 +509,8 @@ def fitted(estimator: Estimator, model: FittedModel) -> Estimator:
     """Give a model to an estimator, as `fit` does, and return the estimator."""
     estimator._model = model
     return estimator
+
+
+def model_of(estimator: TabularEstimator) -> FittedModel:
+    """Return the model of a fitted estimator."""
+    return estimator._fitted
