@@ -256,7 +256,7 @@ def _score(estimator: Any, table: pd.DataFrame, target: "pd.Series[Any]", *, n_r
         scores = _class_scores(table.iloc[:, 1:].to_numpy()[has_target], values) if len(values) else {}
     elif "prediction" not in table or values.dtype.kind not in "biuf" or not np.isfinite(values.astype(float)).all():
         return f"The column {target.name!r} is ignored: predictions cannot be compared with it."
-    else:
+    elif len(values):
         scores = _number_scores(table["prediction"].to_numpy()[has_target], values.astype(np.float64))
     if not has_target.any():
         return f"The column {target.name!r} is ignored: it has no values that the model knows."
