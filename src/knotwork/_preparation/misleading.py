@@ -73,7 +73,7 @@ class SplitRule:
     leaf: int = 2
 
 
-RULE = SplitRule()
+DIVISION = SplitRule()
 
 MIXED = 0.2
 """Share of steps back in time from which on rows are not in its order: some tables have parts one after the other."""
@@ -105,7 +105,7 @@ def misleading_split(columns: Columns, table: TrainingTable) -> str:
     table : TrainingTable
         Its rows, in their order, and the target.
     """
-    if table.n_rows < RULE.fewest_rows or table.target.ndim > 1:
+    if table.n_rows < DIVISION.fewest_rows or table.target.ndim > 1:
         return ""
     target = _as_numbers(table)
     if not target.var(axis=0).sum() > 0.0:
@@ -141,10 +141,10 @@ def _of_entities(columns: Columns, table: TrainingTable, values: FloatArray, tar
         for place, each in enumerate(made)
     ]
     copies = _copies(values)
-    if copies is not None and _screen(copies.codes, target[copies.rows], has_order=False) > RULE.screened:
+    if copies is not None and _screen(copies.codes, target[copies.rows], has_order=False) > DIVISION.screened:
         made, gains = [*made, copies], [*gains, np.inf]  # copies have equal values in each column
-    order = np.argsort(-np.array(gains), kind="stable")[: RULE.most_groups].tolist()
-    for groups in (made[place] for place in order if gains[place] > RULE.screened):
+    order = np.argsort(-np.array(gains), kind="stable")[: DIVISION.most_groups].tolist()
+    for groups in (made[place] for place in order if gains[place] > DIVISION.screened):
         assert groups is not None
         usual, other, units = _compared(groups, values, target)
         if _is_worse(usual, other, units=units):
@@ -171,7 +171,7 @@ def _compared(groups: _Groups, values: FloatArray, target: FloatArray) -> tuple[
     order = random.permutation(n_groups)
     ends = np.cumsum(np.bincount(groups.codes)[order])
     chosen = np.zeros(n_groups, dtype=bool)
-    chosen[order[: max(int((ends <= RULE.most_rows).sum()), 3)]] = True
+    chosen[order[: max(int((ends <= DIVISION.most_rows).sum()), 3)]] = True
     used = np.flatnonzero(chosen[groups.codes])
     units = groups.codes[used]
     sample = _sampled(values, target, groups.rows[used])
@@ -183,7 +183,7 @@ def _compared(groups: _Groups, values: FloatArray, target: FloatArray) -> tuple[
 def _groups(name: Any, column: npt.NDArray[Any]) -> _Groups | None:
     """Return the rows of each value of a column, or of a random part of its values; None if few have most rows."""
     n_rows, rows = len(column), np.arange(len(column))
-    share = n_rows // RULE.most_screened
+    share = n_rows // DIVISION.most_screened
     if share > 1:
         words = column if column.dtype == np.uint64 else (column + 0.0).view(np.uint64)
         rows = np.flatnonzero(mixed_bits(words) < np.uint64((2**64 - 1) // share))
@@ -196,12 +196,12 @@ def _groups(name: Any, column: npt.NDArray[Any]) -> _Groups | None:
 def _entities(name: Any, column: FloatArray) -> _Groups | None:
     """Return the groups of a column whose values occur as often as entities do."""
     groups = _groups(name, column)
-    if groups is None or np.isnan(column).mean() > RULE.most_missing:
+    if groups is None or np.isnan(column).mean() > DIVISION.most_missing:
         return None
     n_rows, counts = len(groups.rows), np.bincount(groups.codes)
-    is_usual = RULE.fewest_per_group * groups.n_groups <= n_rows <= RULE.most_per_group * groups.n_groups
-    are_repeated = counts[counts > 1].sum() >= RULE.repeated * n_rows
-    return groups if groups.n_groups >= RULE.fewest_groups and is_usual and are_repeated else None
+    is_usual = DIVISION.fewest_per_group * groups.n_groups <= n_rows <= DIVISION.most_per_group * groups.n_groups
+    are_repeated = counts[counts > 1].sum() >= DIVISION.repeated * n_rows
+    return groups if groups.n_groups >= DIVISION.fewest_groups and is_usual and are_repeated else None
 
 
 def _copies(values: FloatArray) -> _Groups | None:
@@ -210,10 +210,10 @@ def _copies(values: FloatArray) -> _Groups | None:
     for column in values.T:
         words = mixed_bits(words + np.where(np.isnan(column), np.inf, column + 0.0).view(np.uint64))
     groups = _groups(None, words)
-    if groups is None or groups.n_groups < RULE.fewest_groups:
+    if groups is None or groups.n_groups < DIVISION.fewest_groups:
         return None
     counts = np.bincount(groups.codes)
-    return groups if counts[counts > 1].sum() >= RULE.duplicates * len(groups.rows) else None
+    return groups if counts[counts > 1].sum() >= DIVISION.duplicates * len(groups.rows) else None
 
 
 def _screen(groups: IntArray, target: FloatArray, *, has_order: bool) -> float:
@@ -241,13 +241,13 @@ def _whole_groups(groups: IntArray) -> IntArray:
     order = np.random.RandomState(0).permutation(int(groups.max()) + 1)
     ends = np.cumsum(np.bincount(groups)[order])
     chosen = np.zeros(len(order), dtype=bool)
-    chosen[order[: max(int((ends <= RULE.most_rows).sum()), 2)]] = True
+    chosen[order[: max(int((ends <= DIVISION.most_rows).sum()), 2)]] = True
     return np.flatnonzero(chosen[groups])
 
 
 def _sampled(values: FloatArray, target: FloatArray, rows: IntArray) -> _Sample:
     """Return ranks of the columns, which trees see as they see values, and the target of some rows."""
-    columns = values[rows, : RULE.most_columns].T
+    columns = values[rows, : DIVISION.most_columns].T
     ranks = [np.unique(column, return_inverse=True)[1] for column in columns]
     return _Sample(np.stack(ranks, axis=1).astype(np.float32), target[rows])
 
@@ -263,7 +263,7 @@ def _losses(sample: _Sample, parts: Any) -> FloatArray:
 
     out = np.full(len(sample.target), np.nan)
     for train, test in parts:
-        trees = ExtraTreesRegressor(RULE.trees, min_samples_leaf=RULE.leaf, random_state=0, n_jobs=1)
+        trees = ExtraTreesRegressor(DIVISION.trees, min_samples_leaf=DIVISION.leaf, random_state=0, n_jobs=1)
         target = sample.target[train]
         trees.fit(sample.ranks[train], target if target.shape[1] > 1 else target[:, 0])
         errors = sample.target[test] - trees.predict(sample.ranks[test]).reshape(len(test), -1)
@@ -277,8 +277,8 @@ def _is_worse(usual: FloatArray, other: FloatArray, *, units: IntArray) -> bool:
     increase = other - usual
     means = np.bincount(units, increase)[np.unique(units)]
     error = np.sqrt(len(means)) * means.std() / len(increase)
-    is_large = other.mean() >= RULE.worse * usual.mean() and increase.mean() >= RULE.loss
-    return bool(is_large and increase.mean() >= RULE.certain * error)
+    is_large = other.mean() >= DIVISION.worse * usual.mean() and increase.mean() >= DIVISION.loss
+    return bool(is_large and increase.mean() >= DIVISION.certain * error)
 
 
 def _of_time(columns: Columns, values: FloatArray, target: FloatArray) -> str:
@@ -286,7 +286,7 @@ def _of_time(columns: Columns, values: FloatArray, target: FloatArray) -> str:
     for name, place in _times(columns, values):
         moments = values[:, place]
         order = np.argsort(moments, kind="stable")
-        order = order[np.linspace(0, len(order) - 1, min(len(order), RULE.most_rows)).astype(np.int64)]
+        order = order[np.linspace(0, len(order) - 1, min(len(order), DIVISION.most_rows)).astype(np.int64)]
         sample, n_rows = _sampled(values, target, order), len(order)
         last, random = np.arange(int(0.75 * n_rows), n_rows), np.random.RandomState(0).permutation(n_rows)
         later = _losses(sample, [(np.arange(last[0]), last)])[last]
