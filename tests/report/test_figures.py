@@ -18,7 +18,17 @@ from knotwork.report._figures import (
     score_picture,
 )
 from knotwork.report._page import Picture, inline_svg
-from knotwork.report._style import DARK, LIGHT, dark_svg, darken, method_colour, method_marker, svg_text
+from knotwork.report._style import (
+    DARK,
+    LIGHT,
+    PHONE,
+    dark_svg,
+    darken,
+    method_colour,
+    method_marker,
+    natural_width,
+    svg_text,
+)
 from knotwork.report._traces import draw_knot_trajectories, draw_learning_curves
 from tests.report.cases import MAIN, luminance
 
@@ -223,3 +233,11 @@ def test_a_single_data_set_has_one_diagram():
     problems = [("data", network) for network in ("mlp", "resnet", "ft")]
     table = RankTable("regression", 7, ["a", "b"], problems, np.array([[0.1, 0.2]] * 3), {}, [])
     assert [picture.name for picture in cd_pictures(table)] == ["cd_regression_size7"]
+
+
+def test_size_curves_have_a_figure_for_phones_with_the_best_on_top():
+    wide, narrow = (draw_size_curves(curves(), ylabel="y", digits=2, narrow=each).figure for each in (False, True))
+    assert natural_width(svg_text(narrow)) <= 72 * PHONE < natural_width(svg_text(wide))
+    for axes in (*wide.axes, *narrow.axes):
+        bottom, top = axes.get_ylim()
+        assert bottom > top, "low numbers are good"

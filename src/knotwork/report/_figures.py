@@ -137,9 +137,9 @@ def lead_picture(tables: Sequence[RankTable]) -> Picture | None:
     best = "; ".join(f"{table.label}: {enumerate_words(table.best)} {fixed(table.ranks.min(), 2)}" for table in tested)
     over = between(len(table.problems) for table in tested)
     has_intervals = any(np.isfinite(table.intervals.low).any() for table in tested)
-    detail = (
-        "Bold lines lead at a size." if by_size else "Lines are bootstrap intervals of 95 %." if has_intervals else ""
-    )
+    detail = " Bold lines lead at a size." if by_size else ""
+    if has_intervals and not by_size:
+        detail = " Lines are bootstrap intervals of 95 %."
     return wide.picture(
         "opening",
         f"Average rank of each method over {over} problems (a data set with a backbone), the best on top.{detail}",
@@ -414,10 +414,12 @@ def _draw_scores(panels: Sequence[tuple[str, Score, pd.DataFrame]], *, columns: 
     return drawing
 
 
-def draw_size_curves(curves: pd.DataFrame, *, ylabel: str, digits: int, lower_is_better: bool = True) -> Drawing:
+def draw_size_curves(
+    curves: pd.DataFrame, *, ylabel: str, digits: int, lower_is_better: bool = True, narrow: bool = False
+) -> Drawing:
     """Plot quality against size with bands, a panel per placement; PLE and horizontal lines are in every panel.
 
-    The best is on top.
+    The best is on top. For phones (`narrow`), panels are one above the other.
 
     `curves` has the columns `method size mean low high`; a method without sizes has one row, and is a horizontal line.
     The curves of a method have the group id ``curve-INDEX``; tooltips have numbers with `digits` decimals.
@@ -435,7 +437,10 @@ def draw_size_curves(curves: pd.DataFrame, *, ylabel: str, digits: int, lower_is
         if method not in everywhere:
             panels.setdefault(_knots(method), []).append(method)
     names = list(panels) or [""]
-    figure, grid = new_panels(len(names), (0.6, 0.3), size=(3.1, 2.7), share="both", lines="y")
+    room: Style = {"size": (3.1, 2.7)}
+    if narrow:
+        room = {"size": (PHONE, 2.1), "columns": 1}
+    figure, grid = new_panels(len(names), (0.0 if narrow else 0.6, 0.5), share="both", lines="y", **room)
     drawing = Drawing(figure)
     for axes, name in zip(grid, names, strict=True):
         panel_title(axes, f"knots: {name}" if name else "")
@@ -449,7 +454,7 @@ def draw_size_curves(curves: pd.DataFrame, *, ylabel: str, digits: int, lower_is
         drawing.part(f"curve-{i}", f"{method}: {', '.join(means)}", method)
     if lower_is_better:
         grid[0].invert_yaxis()  # the others share it
-    legend_of(figure, [*everywhere, *by_method])
+    legend_of(figure, [*everywhere, *by_method], most=4 if narrow else 12)
     name_axes(figure, "size", f"{ylabel}, best on top")
     return drawing
 
@@ -459,11 +464,11 @@ def _knots(method: str) -> str:
     return METHOD_TABLE[method].knots_label if method in METHOD_TABLE else EncodingName.parse(method).knots
 
 
-def legend_of(figure: Figure, methods: Sequence[str]) -> None:
-    """Add a legend above the panels, of families and of methods whose size is not chosen."""
+def legend_of(figure: Figure, methods: Sequence[str], *, most: int = 12) -> None:
+    """Add a legend above the panels, `most` names on a line: families, and methods whose size is not chosen."""
     looks = {method if method in _STYLES else EncodingName.parse(method).family: look_of(method) for method in methods}
     handles = [Line2D([], [], linewidth=1.6, **look) for look in looks.values()]
-    add_legend(figure, handles, list(looks), loc="outside upper right", fontsize=8.5, ncols=len(handles))
+    add_legend(figure, handles, list(looks), loc="outside upper right", fontsize=8.5, ncols=min(len(handles), most))
 
 
 def look_of(method: str) -> Style:
@@ -492,12 +497,14 @@ def size_picture(tables: Sequence[RankTable]) -> Picture | None:
         for method, *values in zip(table.methods, table.ranks, table.intervals.low, table.intervals.high, strict=True)
     ]
     curves = pd.DataFrame(rows, columns=["method", "size", "mean", "low", "high"])
-    drawing, task = draw_size_curves(curves, ylabel="average rank", digits=2), tables[0].task
-    return drawing.picture(
+    wide, narrow = (draw_size_curves(curves, ylabel="average rank", digits=2, narrow=each) for each in (False, True))
+    task, interval = tables[0].task, ", with bootstrap intervals of 95 %" if curves["low"].notna().any() else ""
+    return wide.picture(
         f"sizes_{task}",
-        f"{task.capitalize()}: average rank by size, with bootstrap intervals of 95 %. Ranks compare methods of one "
-        "size; a method whose scores stay the same changes its rank when others improve.",
-        f"Average rank by size, {task}. {'; '.join(drawing.titles.values())}.",
+        f"{task.capitalize()}: average rank by size{interval}. Ranks compare methods of one size; a method whose "
+        "scores stay the same changes its rank when others improve.",
+        f"Average rank by size, {task}. {'; '.join(wide.titles.values())}.",
+        narrow.figure,
     )
 
 
@@ -511,12 +518,14 @@ def grid_picture(summary: pd.DataFrame, dataset: str, *, network: str) -> Pictur
     metric = SCORES[str(part["task"].iloc[0])]
     best = part.sort_values("mean", ascending=metric.lower_is_better).iloc[0]
     size = "" if np.isnan(best["size"]) else f" at size {best['size']:.0f}"
-    lower = metric.lower_is_better
-    return draw_size_curves(curves, ylabel=metric.label, digits=4, lower_is_better=lower).picture(
+    look: Style = {"ylabel": metric.label, "digits": 4, "lower_is_better": metric.lower_is_better}
+    wide, narrow = (draw_size_curves(curves, narrow=each, **look) for each in (False, True))
+    return wide.picture(
         grid_name(dataset, network),
         f"{dataset}, {network}: {metric.label} by size, mean and one standard deviation over folds and seeds. "
         f"Best mean: {best['method']}{size}, {fixed(best['mean'], 4)}.",
         f"{metric.label} by size on {dataset} with {network}. Best: {best['method']}{size}, {fixed(best['mean'], 4)}.",
+        narrow.figure,
     )
 
 
