@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 import knotwork as kw
+from knotwork._checks import warn_user
 from knotwork._cli import app
 from knotwork.compare import CompareOptions, compare_table, predict_table
 from knotwork.compare import _budget as budget
@@ -379,6 +380,14 @@ def test_folders_that_cannot_be_used_are_refused_before_the_work(tmp_path, monke
     result = command("compare", write_flats(tmp_path), "--target", "rent", "--out", tmp_path / name)
     assert result.exit_code == 1
     assert ("File name too long" if name[0] == "x" else "out must have a name in UTF-8") in result.output
+
+
+def test_warnings_of_a_fit_are_sentences_of_the_comparison(tmp_path, figureless, monkeypatch):
+    prepared = run.prepared_rows
+    monkeypatch.setattr(run, "prepared_rows", lambda *given, **about: warn_user("Mind.") or prepared(*given, **about))
+    sentences, path = [], write_flats(tmp_path, n=100)
+    compare_table(path, "rent", out=tmp_path / "out", options=STD, device="cpu", report=sentences.append)
+    assert "Warning: Mind." in sentences
 
 
 def test_a_full_disk_is_noticed_before_the_work_and_named(tmp_path, monkeypatch):

@@ -17,7 +17,7 @@ from knotwork.compare import _figures as figures
 from knotwork.compare._effects import ShownFeature, numbers_by_name
 from knotwork.compare._inputs import Source
 from knotwork.compare._scoring import Scored
-from knotwork.compare._verdict import HOW, RULE, RankedRow, Ranking
+from knotwork.compare._verdict import HOW, ONE_RULE, RankedRow, Ranking
 from knotwork.encoders import FeatureChoice
 from knotwork.estimators import EFFECTS
 from knotwork.report import DARK, LIGHT, Cell, Picture, ReportTable, page_template, shown_picture
@@ -121,7 +121,7 @@ def write_page(
         features=_folded(_features(effects, compared)),
         features_words=_features_words(len(effects), n_features),
         how=HOW,
-        rule=RULE,
+        rule=ONE_RULE,
         n_averaged=EFFECTS.n_rows,
         light=LIGHT,
         dark=DARK,

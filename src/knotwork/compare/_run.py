@@ -412,7 +412,11 @@ class ComparisonRun:
         limit = None if seconds is None else rounds.availability * seconds
         settings: dict[str, Any] = {"device": self.device, "random_state": self.options.seed}
         estimator = ensemble_estimator(self.options.effort, source, time_limit=limit, **settings)
-        preparation = prepared_rows(estimator, rows, n_folds=rounds.n_folds)
+        with catch_warnings(record=True) as caught:  # such as of rows that repeat each other
+            simplefilter("always")
+            simplefilter("ignore", ColumnWarning)
+            preparation = prepared_rows(estimator, rows, n_folds=rounds.n_folds)
+        self._note(*(f"Warning: {each.message}" for each in caught))
         config = replace(preparation.config, time_limit=seconds)
         preparation = replace(preparation, config=config)
         fit = combine(preparation, self._trained(preparation, began))

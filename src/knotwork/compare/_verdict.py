@@ -34,7 +34,7 @@ KINDS = {
 SAME_ROWS = 0.05
 """Models count as trained on as many rows if their numbers differ by at most this share."""
 
-RULE = (
+ONE_RULE = (
     "One rule decides: of the rows within 1 % of the best mean that are not proven to be worse, the simplest is "
     "recommended (linear model, additive model, boosting, single network, ensemble, in this order; of networks the one "
     "with the fewest parameters). The recommended model is the one that is saved, and that all figures show."
