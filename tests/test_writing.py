@@ -120,3 +120,8 @@ def test_weeks_begin_on_mondays():
     days = [day for day, _ in writing.date_ticks(17_000, 17_030, 5)]
     assert {(int(day) - 4) % 7 for day in days} == {0}
     assert writing.date_text(days[0]) == "2016-07-18"
+
+
+@pytest.mark.parametrize("number", [np.int64(80), np.int32(80), np.float64(80.0), np.float32(80.0), 80])
+def test_numbers_of_numpy_are_written_like_others(number):
+    assert writing.counted(number, "row") == "80 rows"

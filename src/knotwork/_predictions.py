@@ -261,7 +261,8 @@ def _score(estimator: Any, table: pd.DataFrame, target: "pd.Series[Any]", *, n_r
     if not has_target.any():
         return f"The column {target.name!r} is ignored: it has no values that the model knows."
     shown = [f"{name} {score:.4g}" for name, score in scores.items() if np.isfinite(score)]
-    return f"Compared with the column {target.name!r} in {counted(has_target.sum())} of {counted(n_rows)} rows: {', '.join(shown)}."
+    rows = f"{counted(int(has_target.sum()))} of {counted(n_rows)} rows"
+    return f"Compared with the column {target.name!r} in {rows}: {', '.join(shown)}."
 
 
 def _number_scores(predictions: Floats, target: Floats) -> dict[str, float]:

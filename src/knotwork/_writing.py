@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal
 from importlib.resources import files
+from numbers import Integral
 
 DASH = "\N{EN DASH}"
 """Shown for a number that is missing or not finite."""
@@ -44,7 +45,7 @@ STEPS_OF_MONTHS = (1, 2, 3, 6, *(12 * m * 10**k for k in range(4) for m in (1, 2
 
 def _exact(value: float) -> Decimal:
     """Return the exact value of a number, of NumPy as well."""
-    return Decimal(value if isinstance(value, int) else float(value))
+    return Decimal(int(value) if isinstance(value, Integral) else float(value))
 
 
 def _rounded(value: float, decimals: int) -> Decimal:

@@ -84,7 +84,8 @@ class Program:
 def _taken(values: Mapping[Any, Array], source: Source) -> Array:
     key, lane = source
     if lane is not None:
-        return values[key][lane]
+        of_lane: Array = values[key][lane]
+        return of_lane
     if key in values:
         return values[key]
     return np.stack([_taken(values, each) for each in key[1]])

@@ -204,20 +204,27 @@ class _TreeFeatures:
         nodes, roots, outputs, n_nodes = [], [], [], 0
         for levels, values in trees:
             thresholds = [BELOW_ALL if b == 0 else self.borders[f][b - 1] for f, b in levels.tolist()]
-            missing_left = [bool(missing[f] or left[f][min(b, len(left[f]) - 1)]) for f, b in levels.tolist()]
+            to_left = [bool(missing[f] or left[f][min(b, len(left[f]) - 1)]) for f, b in levels.tolist()]
             for output, leaves in enumerate(values.T):
-                nodes.append(_nodes(levels[:, 0], np.array(thresholds), np.array(missing_left, bool), leaves, n_nodes))
+                nodes.append(_nodes(levels[:, 0], np.array(thresholds), np.array(to_left, bool), leaves, n_nodes))
                 roots.append(n_nodes)
                 outputs.append(output)
                 n_nodes += len(nodes[-1][0])
         joined = [np.concatenate(each) for each in zip(*nodes, strict=True)] or [np.empty(0)] * 5
-        kinds = (np.int32, np.float64, np.int32, np.int32, np.bool_)
+        feature, value, first, second, missing_left = joined
         return Forest(
             self.n_numerical,
-            *(each.astype(kind) for each, kind in zip(joined, kinds, strict=True)),
-            *(np.array(roots, np.int32), np.array(outputs, np.int32), start),
-            *(np.array(self.code_columns, np.int32), starts),
-            np.concatenate([*self.code_values, np.empty(0)]),
+            feature=feature.astype(np.int32),
+            value=value.astype(np.float64),
+            left=first.astype(np.int32),
+            right=second.astype(np.int32),
+            missing_left=missing_left.astype(np.bool_),
+            roots=np.array(roots, np.int32),
+            outputs=np.array(outputs, np.int32),
+            start=start,
+            code_columns=np.array(self.code_columns, np.int32),
+            code_starts=starts,
+            code_values=np.concatenate([*self.code_values, np.empty(0)]),
         )
 
 

@@ -234,7 +234,7 @@ class AdditiveModel(ReportedEstimator):
         edits : mapping, str or path
             The edits, or a JSON file with them: see Notes.
         X, y : table of shape (n, d) and array-like of shape (n,), optional
-            Further rows and their target, for ``edit_scores_`` of the returned model: scores before and after the edits.
+            Further rows and their target, for ``edit_scores_`` of the returned model: scores before and after.
 
         Returns
         -------

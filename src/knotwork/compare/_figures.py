@@ -182,9 +182,8 @@ def choices_picture(choices: Sequence[FeatureChoice]) -> Picture:
     words = "; ".join(f"{_name(str(name))} {encoding}" for name, encoding in chosen.items())
     caption = (
         "Error of one column's curve in each encoding, on rows that it was not fitted to: the stronger the colour, the "
-        f"better. Cells without colour are {percent(ROOM.faint / 100)} or more above the best. A dot "
-        "marks the choice: the "
-        f"first encoding from the left whose error is at most one standard error above the best.{left_out}"
+        f"better. Cells without colour are {percent(ROOM.faint / 100)} or more above the best. A dot marks the choice: "
+        f"the first encoding from the left whose error is at most one standard error above the best.{left_out}"
     )
     label = f"Chosen encodings: {words}."
     return Picture("choices", _draw_choices(shown, WIDE), caption, label, titles, _draw_choices(shown, PHONE))

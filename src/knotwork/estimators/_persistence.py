@@ -196,8 +196,9 @@ def save(estimator: TabularEstimator, path: str | Path) -> None:
             raise PersistenceError(f"The estimator cannot be saved: {error} Fit again with fewer layers.") from error
     if len(arrays) > FILE_LIMITS.n_tensors or len(pieces) > MOST_PIECES:
         raise PersistenceError(
-            f"The estimator cannot be saved: it has {counted(len(arrays))} tensors in {counted(len(pieces))} stacks, and a file at "
-            f"most {counted(FILE_LIMITS.n_tensors)} in {counted(MOST_PIECES)}. Fit again with fewer members or layers."
+            f"The estimator cannot be saved: it has {counted(len(arrays))} tensors in {counted(len(pieces))} stacks. "
+            f"A file has at most {counted(FILE_LIMITS.n_tensors)} in {counted(MOST_PIECES)}. "
+            "Fit again with fewer members or layers."
         )
     write_model_file(path, content, arrays)
 

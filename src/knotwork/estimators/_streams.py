@@ -188,7 +188,8 @@ def _learn(settings: FitSettings, task: Task, survey: Survey) -> tuple[Columns, 
         if column.role == Role.CATEGORICAL:
             warn_user(
                 f"{column_label(column.name, place)} has more distinct values than are counted: those that are not in "
-                f"a sample of {counted(len(target))} rows share a learned vector. Group rare values, or drop the column.",
+                f"a sample of {counted(len(target))} rows share a learned vector. Group rare values, or drop the "
+                "column.",
                 ColumnWarning,
             )
     return columns, table, target
