@@ -86,6 +86,11 @@ def test_minus_zero_never_appears(value):
     assert not any(sign in text for text in texts for sign in ("-", writing.MINUS, "+"))
 
 
+@pytest.mark.parametrize("kind", [np.int64, np.float32, np.float64, np.uint8, int, float])
+def test_numbers_of_numpy_are_numbers(kind):
+    assert writing.significant(kind(12)) == writing.fixed(kind(12), 0) == writing.counted(kind(12)) == "12"
+
+
 @pytest.mark.parametrize("year", [1975, 1975.0, 2017])
 def test_years_have_no_separators(year):
     assert writing.significant(year) == writing.fixed(year, 0) == str(int(year))

@@ -43,15 +43,19 @@ STEPS_OF_MONTHS = (1, 2, 3, 6, *(12 * m * 10**k for k in range(4) for m in (1, 2
 """Steps of an axis of dates from a month on, in months."""
 
 
+def _exact(value: float) -> Decimal:
+    """Return the exact value of a number, of NumPy as well."""
+    return Decimal(int(value) if isinstance(value, Integral) else float(value))
+
+
 def _rounded(value: float, decimals: int) -> Decimal:
     """Return the exact value of a float, rounded to a number of decimals, ties away from zero."""
-    plain = int(value) if isinstance(value, Integral) else float(value)  # decimals take no numbers of NumPy
-    return Decimal(plain).quantize(Decimal(1).scaleb(-decimals), ROUND_HALF_UP)
+    return _exact(value).quantize(Decimal(1).scaleb(-decimals), ROUND_HALF_UP)
 
 
 def _place(value: float, digits: int) -> int:
     """Return the power of ten of the first digit, after rounding to significant digits."""
-    exact = Decimal(value)
+    exact = _exact(value)
     return exact.quantize(Decimal(1).scaleb(exact.adjusted() - digits + 1), ROUND_HALF_UP).adjusted()
 
 

@@ -225,7 +225,7 @@ def test_a_plan_is_reported_before_training(tmp_path, figureless, monkeypatch):
     options = CompareOptions(time_budget=2_000.0, drop=("listing", "built"))
     result = compare_table(path, "rent", out=tmp_path / "out", options=options, device="cpu", report=sentences.append)
     text = "\n".join(sentences)
-    assert f"on {result.schedule.n_rows:,} of 2,000 rows, drawn at random" in text
+    assert f"on {result.schedule.n_rows} of 2000 rows, drawn at random" in text
     assert result.schedule.n_rows < 2_000
     assert text.index("To be compared") < text.index("Time: at most") < text.index("Compared ")
     assert "Skipped because time is short" in text

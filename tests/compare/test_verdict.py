@@ -132,7 +132,7 @@ def test_rows_of_training_are_said_where_they_differ():
     def text(n_trained):
         return " ".join(rank(scored("PLE", FOLDS), other("ensemble", 0.9 * FOLDS, n_trained=n_trained)).sentences)
 
-    assert "trained on 9,857 rows each, others on 80" in text(9857)
+    assert "trained on 9857 rows each, others on 80" in text(9857)
     assert "trained on" not in text(82)
     assert "score of the ensemble is a little too good" in text(82)
 

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from knotwork._preparation.members import PreparedTable
+from knotwork._writing import counted
 from knotwork.compare._inputs import Source
 from knotwork.compare._scoring import VALIDATION_SHARE, fold_table, groups_of
 from knotwork.encoders import Encoding
@@ -251,11 +252,11 @@ class ComparisonSchedule:
 
     def describe(self, candidates: Sequence[Encoding], *, n_rows: int, backbone: str) -> list[str]:
         """Return sentences on the networks and the time, for a table of `n_rows` rows and all possible candidates."""
-        of_all = f"{self.n_rows:,} of {n_rows:,} rows, drawn at random"
+        of_all = f"{counted(self.n_rows)} of {counted(n_rows)} rows, drawn at random"
         lines = [
             f"To be compared: {_listed(self.candidates)}, by {self.folds} folds on "
-            f"{f'all {n_rows:,} rows' if self.n_rows == n_rows else of_all}: {self.n_networks} networks ({backbone}), "
-            f"each of at most {self.max_epochs} epochs."
+            f"{f'all {counted(n_rows)} rows' if self.n_rows == n_rows else of_all}: {self.n_networks} networks "
+            f"({backbone}), each of at most {self.max_epochs} epochs."
         ]
         if self.column_share < 1:
             lines.append(

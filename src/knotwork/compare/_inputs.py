@@ -18,6 +18,7 @@ from knotwork._preparation.members import outer_folds
 from knotwork._preparation.targets import Labels, check_target
 from knotwork._preparation.validation import Parts, draw_folds, draw_split, forward_folds, group_codes, last_rows
 from knotwork._recommend import recommend
+from knotwork._writing import counted
 from knotwork.datasets import TextFormat, check_columns, draw_rows, read_frame, target_labels
 from knotwork.encoders import Encoding
 from knotwork.errors import ColumnError
@@ -226,7 +227,7 @@ class Source:
             f"{count} {role}" for role, count in counts.items() if count or role in (Role.NUMERICAL, Role.CATEGORICAL)
         ]
         return [
-            f"{self.name}: {self.n_rows:,} rows; features: {', '.join(words)}; target: {self.target_name!r}.",
+            f"{self.name}: {counted(self.n_rows)} rows; features: {', '.join(words)}; target: {self.target_name!r}.",
             self.reason,
             *self.notes,
             *columns.inferred,
@@ -304,7 +305,9 @@ def read_source(
         raise ColumnError(f"{file.name} has no column except the target {target!r}. Add at least one feature.")
     has_target = frame[target].notna().to_numpy()
     if not has_target.all():
-        notes.append(f"{(~has_target).sum():,} of {len(frame):,} rows are dropped: their target is missing.")
+        notes.append(
+            f"{counted((~has_target).sum())} of {counted(len(frame))} rows are dropped: their target is missing."
+        )
         frame = frame[has_target]
     if len(frame) < FEWEST_ROWS_COMPARED:
         rows = "1 row" if len(frame) == 1 else f"{len(frame)} rows"
@@ -324,7 +327,9 @@ def read_source(
         notes.append(f"Classes with fewer than {RARE} rows, too few to evaluate: {listed(rare, most=5)}.")
     codes = None if groups is None else group_codes(frame[groups], len(frame))
     if codes is not None:
-        notes.append(f"Folds keep rows of one {groups!r} together: {len(np.unique(codes)):,} groups. It is no feature.")
+        notes.append(
+            f"Folds keep rows of one {groups!r} together: {counted(len(np.unique(codes)))} groups. It is no feature."
+        )
     if in_time:
         notes.append(f"Folds follow the order of the rows: the last {100 * TESTED_SHARE:.0f} % are tested on.")
     features = frame.drop(columns=list(left_out)).reset_index(drop=True)
@@ -337,7 +342,8 @@ def _read_target(labels: npt.NDArray[Any], task: str, name: str) -> tuple[npt.ND
     """Return numbers or class codes, and the classes; raise an error for a target that cannot be learned."""
     if len(pd.unique(pd.Series(labels))) < 2:
         raise ColumnError(
-            f"the target {name!r} has the same value in all {len(labels):,} rows, {labels.tolist()[0]!r}: there is "
+            f"the target {name!r} has the same value in all {counted(len(labels))} rows, "
+            f"{labels.tolist()[0]!r}: there is "
             "nothing to predict. Choose another --target, or add rows with other values."
         )
     if task == "regression":
@@ -348,7 +354,8 @@ def _read_target(labels: npt.NDArray[Any], task: str, name: str) -> tuple[npt.ND
     classes, codes = Labels.from_values(labels)
     if classes.n_classes > 0.5 * len(labels):
         raise ColumnError(
-            f"the target {name!r} has {classes.n_classes:,} different labels in {len(labels):,} rows, too many for "
+            f"the target {name!r} has {counted(classes.n_classes)} different labels in {counted(len(labels))} "
+            "rows, too many for "
             "classes. Choose another --target; if it holds numbers as text, convert them, or use --task regression."
         )
     return codes, classes.values
@@ -358,13 +365,13 @@ def _reason(labels: npt.NDArray[Any], task: str, *, is_requested: bool) -> str:
     """Return a sentence on the task, and how it was inferred."""
     n_values = len(pd.unique(pd.Series(labels)))
     if is_requested:
-        return f"Task: {task}, as requested; the target has {n_values:,} different values."
+        return f"Task: {task}, as requested; the target has {counted(n_values)} different values."
     if task == "regression":
         return (
-            f"Task: regression, because the target has {n_values:,} different numbers. "
+            f"Task: regression, because the target has {counted(n_values)} different numbers. "
             "If they are classes, use --task classification."
         )
     kinds = {"i": "whole numbers", "u": "whole numbers", "b": "booleans"}
     kind = kinds.get(labels.dtype.kind, "labels")
     advice = " If they are amounts, use --task regression." if kind == "whole numbers" else ""
-    return f"Task: classification, because the target has {n_values:,} different {kind}.{advice}"
+    return f"Task: classification, because the target has {counted(n_values)} different {kind}.{advice}"

@@ -205,7 +205,8 @@ def _residual_values(compared: Source, predicted: npt.NDArray[np.float64]) -> tu
 def _quality_words(ranking: Ranking, compared: Source) -> str:
     beside = "" if ranking.other is None else f" Beside it stands the best other row, {ranking.other.name}."
     return (
-        f"The model is {ranking.chosen.name}. Each of {compared.n_rows:,} rows is predicted by models that were not "
+        f"The model is {ranking.chosen.name}. Each of {counted(compared.n_rows)} rows is predicted by "
+        "models that were not "
         f"trained on it.{beside}"
     )
 

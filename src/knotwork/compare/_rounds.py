@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 from knotwork._preparation.columns import Role
 from knotwork._preparation.members import PreparedTable
-from knotwork._writing import between
+from knotwork._writing import between, counted
 from knotwork.compare._baselines import score_baselines
 from knotwork.compare._budget import SCHEDULED, ComparisonSchedule
 from knotwork.compare._inputs import CompareOptions, Source
@@ -189,7 +189,7 @@ class Rounds:
     def _again(self, schedule: ComparisonSchedule) -> bool:
         """Compare again with more rows or columns; the results are discarded if fewer scores are finite."""
         columns = "" if schedule.column_share == 1 else f" and {100 * schedule.column_share:.0f} % of the columns"
-        self.note(f"Time is left, so the comparison is made again with {schedule.n_rows:,} rows{columns}.")
+        self.note(f"Time is left, so the comparison is made again with {counted(schedule.n_rows)} rows{columns}.")
         kept = self.schedule, self.compared, self.repetitions, self.baselines, self.networks
         try:
             self._compare(replace(schedule, max_epochs=SCHEDULED.most_epochs, fits=True))
@@ -246,10 +246,14 @@ class Rounds:
     def evidence(self) -> str:
         """A sentence on the rows, folds and epochs that the ranking rests on."""
         n_rows, n_all = self.compared.n_rows, self.source.n_rows
-        rows = f"all {n_all:,} rows" if n_rows == n_all else f"{n_rows:,} of {n_all:,} rows, drawn at random"
+        rows = (
+            f"all {counted(n_all)} rows"
+            if n_rows == n_all
+            else f"{counted(n_rows)} of {counted(n_all)} rows, drawn at random"
+        )
         n_columns, n_features = self.compared.features.shape[1], self.source.features.shape[1]
         if n_columns < n_features:
-            rows += f", with {n_columns:,} of {n_features:,} features"
+            rows += f", with {counted(n_columns)} of {counted(n_features)} features"
         folds = f"{self.n_folds} folds"
         if self.source.n_in_time:
             folds += " in the order of time"

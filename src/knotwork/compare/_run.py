@@ -18,6 +18,7 @@ import torch
 from knotwork._checks import argument_error
 from knotwork._files import check_writable
 from knotwork._preparation.columns import Role
+from knotwork._writing import counted
 from knotwork.compare._budget import (
     COSTS,
     ComparisonSchedule,
@@ -423,7 +424,8 @@ class ComparisonRun:
         taken, predicted = time.perf_counter() - began, predict_out_of_fold(fit, preparation)
         early = ", stopped early by the time limit or by Ctrl-C" if fit.trained.interrupted else ""
         self._note(
-            f"Ensemble: {_contents(fit)}, trained on {rows.n_rows:,} of {source.n_rows:,} rows in {taken:.0f} s{early}."
+            f"Ensemble: {_contents(fit)}, trained on {counted(rows.n_rows)} of {counted(source.n_rows)} rows "
+            f"in {taken:.0f} s{early}."
         )
         if predicted is None:
             self._note("The ensemble is not ranked: not every row was predicted by networks not trained on it.")
@@ -462,9 +464,9 @@ class ComparisonRun:
             if isinstance(explained, FittedModel):
                 fitted(self.model, replace(explained, held=None))
             self._note("Importances and figures of features are skipped, because so many columns would take too long.")
-        part = f"all {rows.n_rows:,} rows"
+        part = f"all {counted(rows.n_rows)} rows"
         if rows.n_rows < self.source.n_rows:
-            part = f"{rows.n_rows:,} of {self.source.n_rows:,} rows, because time was short"
+            part = f"{counted(rows.n_rows)} of {counted(self.source.n_rows)} rows, because time was short"
         try:
             self.model.save(self.out / MODEL)
         except PersistenceError as error:
@@ -563,7 +565,7 @@ class ComparisonRun:
             "evidence": rounds.evidence,
             "banners": rounds.banners,
             "numbers": [
-                (f"{self.source.n_rows:,}", "rows"),
+                (counted(self.source.n_rows), "rows"),
                 (str(n_features), "features"),
                 (str(len(rounds.networks)), "encodings"),
                 (str(len(self.ranking.lines) - len(rounds.networks)), "other models"),

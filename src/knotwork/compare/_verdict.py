@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from knotwork._writing import significant
+from knotwork._writing import counted, significant
 from knotwork.compare._scoring import Scored
 from knotwork.encoders import Encoding
 from knotwork.report import enumerate_words
@@ -236,7 +236,8 @@ def _on_rows(lines: Sequence[RankedRow]) -> list[str]:
     if abs(n_trained - max(others)) > SAME_ROWS * max(n_trained, *others):
         sentences.append(
             f"All rows of the ranking are scored on the same rows of the table, but models of the ensemble are trained "
-            f"on {n_trained:,} rows each, others on {max(others):,}: part of the difference may come from that."
+            f"on {counted(n_trained)} rows each, others on {counted(max(others))}: part of the difference may "
+            "come from that."
         )
     sentences.append(
         "The score of the ensemble is a little too good: the rows that it is scored by also decided the weights of its "
