@@ -32,7 +32,7 @@ FLOOR = 1e-6
 
 RESULTS = Path(__file__).parent / "additive" / "sizes.json"
 N_PARTS = 5
-MODULE = sys.modules[kw.AdditiveRegressor.__module__]
+MODULE = sys.modules[kw.AdditiveRegressor.__module__.replace("_models", "_growing")]
 BASE = {"size": 100, "FIRST_SIZE": 32, "MOST_USED": 0.4, "SPARE": 4.0, "ROWS_PER_COEFFICIENT": 3}
 """Where the search began, with what test scores of 16 tables had suggested: `size`, an argument, and constants."""
 

@@ -115,10 +115,11 @@ def main(
 def _say(text: str, *, err: bool = False) -> None:
     """Print text that may contain names from files: control characters are escaped, lines break at words."""
     lines = printable(text).splitlines() or [""]
-    if (sys.stderr if err else sys.stdout).isatty():
+    stream = sys.stderr if err else sys.stdout
+    if stream.isatty():
         width = shutil.get_terminal_size().columns
         lines = [each for line in lines for each in _broken(line, width)]
-    typer.echo("\n".join(lines), err=err)
+    typer.echo("\n".join(lines), file=stream)  # without a file it writes UTF-8 to a terminal that has ASCII
 
 
 def _broken(line: str, width: int) -> list[str]:

@@ -17,6 +17,8 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from tests.contracts import fitted
 from tests.contracts.fitted import FITS, task_of
 
+pytestmark = pytest.mark.filterwarnings("ignore:A column of cyclic splines has the whole numbers:UserWarning")
+
 COLUMNS = np.array([4, 1, 3, 5, 0, 2])
 DRAWS_ROWS = {"choice"}
 """Fits that divide the rows by a random seed: the order and the number of rows count."""

@@ -8,6 +8,8 @@ from sklearn.preprocessing import SplineTransformer
 import knotwork as kw
 from knotwork.errors import ArgumentError
 
+pytestmark = pytest.mark.filterwarnings("ignore:A column of cyclic splines has the whole numbers:UserWarning")
+
 X = np.random.default_rng(0).normal(size=(400, 3))
 HOURS = np.arange(24.0)[:, None]
 

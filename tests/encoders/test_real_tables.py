@@ -16,6 +16,7 @@ QUICK = ["california", "churn"]
 
 # A table with missing values and one of another task: the others are slow.
 @pytest.mark.parametrize("key", [pytest.param(key, marks=[] if key in QUICK else [pytest.mark.slow]) for key in KEYS])
+@pytest.mark.filterwarnings("ignore:A column of cyclic splines has the whole numbers:UserWarning")
 def test_real_tables_are_encoded(data_folder, key):
     entry = next(e for e in json.loads((data_folder / "datasets.json").read_text()) if e["key"] == key)
     table = pd.read_parquet(data_folder / f"{key}.parquet").sample(3000, random_state=0)

@@ -85,6 +85,7 @@ def test_going_on_needs_the_same_kind_of_missing_values():
 
 
 @pytest.mark.parametrize("learned", [False, True])
+@pytest.mark.filterwarnings("ignore:A column of cyclic splines has the whole numbers:UserWarning")
 def test_members_do_not_depend_on_others_in_their_stack(learned):
     numbers = X.to_numpy(dtype=float)
     table = TrainingTable(numbers, np.empty((160, 0), np.int64), Y.to_numpy(), "regression")

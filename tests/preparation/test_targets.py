@@ -83,7 +83,7 @@ def test_labels_of_any_container_are_taken(name):
 
 
 REFUSED_LABELS = {
-    "floats": (np.array([0.5, 1.0]), "Unknown label type: continuous.*TabularRegressor"),
+    "floats": (np.array([0.5, 1.0]), "Unknown label type: continuous.*Use a regressor"),
     "objects that are floats": (np.array([0.5, 1.0], dtype=object), "Unknown label type: continuous"),
     "NaN": (np.array([1.0, NAN, NAN]), "Input y contains NaN. 2 of its values are missing"),
     "infinity": (np.array([1.0, np.inf]), "Input y contains infinity or a value too large for dtype"),

@@ -41,6 +41,7 @@ from knotwork.basis._fitted import (
     FittedPeriodic,
     compiled_table,
     decode,
+    is_invertible,
     fitted_from_json,
     fitted_to_json,
 )

@@ -74,15 +74,20 @@ class FittedBasis:
         return out
 
 
-def decode(fitted: object, encoded: FloatArray) -> FloatArray | None:
-    """Return the values of a column from their encoding, of shape (n, size); None if others have the same encoding.
+def is_invertible(fitted: object) -> bool:
+    """Return whether no two values of a column within its domain have one encoding."""
+    if isinstance(fitted, FittedAffine):
+        return not fitted.smooth
+    return isinstance(fitted, FittedBasis) and fitted.basis.is_monotone
+
+
+def decode(fitted: "FittedAffine | FittedBasis", encoded: FloatArray) -> FloatArray:
+    """Return the values of a column from their encoding, of shape (n, size), which `is_invertible`.
 
     The sum of functions that rise is inverted by bisection. A row of NaN stays NaN.
     """
-    if isinstance(fitted, FittedAffine) and not fitted.smooth:
+    if isinstance(fitted, FittedAffine):
         return fitted.shift + fitted.scale * encoded[:, 0]
-    if not isinstance(fitted, FittedBasis) or not fitted.basis.is_monotone:
-        return None
     sums = encoded.sum(axis=1)
     low, high = (np.full(len(sums), end) for end in fitted.domain)
     for _ in range(BISECTIONS):

@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils._set_output import _get_output_config
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
@@ -47,6 +48,7 @@ from knotwork.basis import (
     FloatArray,
     compiled_table,
     decode,
+    is_invertible,
     encode_dense,
     encode_sparse,
 )
@@ -423,8 +425,19 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
         encode = encode_sparse if self.sparse_output else encode_dense
         return encode(values, table, dtype=np.dtype(self.dtype), n_threads=count_threads(self.n_jobs))
 
+    def _check_inverse(self) -> bool:
+        """Raise an error if several values of a column have one encoding."""
+        for fitted, label in zip(self.fitted_, column_labels(self), strict=True) if hasattr(self, "fitted_") else ():
+            if not is_invertible(fitted):
+                hint = "Several values have one encoding: use I-splines, piecewise-linear encoding or scaling."
+                raise argument_error("encoder", f"have rising functions of {label}", self, hint)
+        return True
+
+    @available_if(_check_inverse)
     def inverse_transform(self, X: Any) -> FloatArray:
         """Return the values that were encoded, for I-splines, piecewise-linear encoding and scaling.
+
+        Encoders of other functions do not have this method.
 
         Values outside of the training range were moved to its ends, and come back as these, and with
         ``missing="zeros"`` missing values as the smallest; ``missing="indicator"`` returns them as NaN. Encodings in
@@ -446,11 +459,8 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
         if encoded.ndim != 2 or encoded.shape[1] != width:
             raise argument_error("X", f"have the shape (n, {width}), as transform returns it", encoded.shape)
         extra, start, columns = int(self.missing == "indicator"), 0, []
-        for fitted, label in zip(self.fitted_, column_labels(self), strict=True):
+        for fitted in self.fitted_:
             values = decode(fitted, encoded[:, start : start + fitted.size])
-            if values is None:
-                hint = "Several values have one encoding: use I-splines, piecewise-linear encoding or scaling."
-                raise argument_error("encoder", f"have rising functions of {label}", self, hint)
             start += fitted.size + extra
             columns.append(np.where(encoded[:, start - 1] > 0.5, np.nan, values) if extra else values)
         return np.stack(columns, axis=1)

@@ -29,8 +29,8 @@ SCALINGS = {
     "robust": "median 0 and interquartile range 1, then clipped smoothly",
 }
 
-FEWEST_PARTS, MOST_PARTS = 4, 366
-"""Distinct values of a column that counts the parts of a period: from quarters to the days of a year."""
+PARTS_OF_PERIODS = (7, 12, 24, 28, 29, 30, 31, 52, 53, 60, 360, 365, 366)
+"""Distinct values of columns that count weekdays, months, hours, days, weeks, minutes and degrees."""
 
 WAVE_FAMILIES = {"periodic": "cosines and sines", "cosine": "cosines with phases"}
 
@@ -202,7 +202,7 @@ class SplineEncoder(Encoder):
 def _warn_of_period(column: Column) -> None:
     """Warn if a column of cyclic splines counts, as hours do from 0 to 23: its two ends would be one point."""
     values = column.distinct
-    if FEWEST_PARTS <= len(values) <= MOST_PARTS and (np.diff(values) == 1.0).all() and values[0] in (0.0, 1.0):
+    if len(values) in PARTS_OF_PERIODS and (np.diff(values) == 1.0).all() and values[0] in (0.0, 1.0):
         first, last = (f"{value:g}" for value in values[[0, -1]])
         warn_user(
             f"A column of cyclic splines has the whole numbers from {first} to {last}, and no period: {first} "
