@@ -41,9 +41,9 @@ from knotwork.basis._fitted import (
     FittedPeriodic,
     compiled_table,
     decode,
-    is_invertible,
     fitted_from_json,
     fitted_to_json,
+    is_invertible,
 )
 from knotwork.basis._natural import NaturalSpline
 from knotwork.basis._radial import RadialBasis, ThinPlateSpline

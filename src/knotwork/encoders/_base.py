@@ -48,9 +48,9 @@ from knotwork.basis import (
     FloatArray,
     compiled_table,
     decode,
-    is_invertible,
     encode_dense,
     encode_sparse,
+    is_invertible,
 )
 from knotwork.encoders._clusters import Cluster, find_cluster
 from knotwork.encoders._sketch import TableSketch
