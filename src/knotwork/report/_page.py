@@ -16,7 +16,8 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from knotwork._files import write_together
-from knotwork.report._style import LIGHT, PHONE, Theme, dark_svg, darken, natural_width, recoloured, svg_text
+from knotwork._look import LIGHT, Theme, icon, look_style
+from knotwork.report._style import PHONE, dark_svg, darken, natural_width, recoloured, svg_text
 from knotwork.report._tables import ReportTable
 
 _IMAGE = re.compile(r"<image\b([^>]*?)/>")
@@ -308,6 +309,7 @@ def page_template(name: str) -> Template:
         lstrip_blocks=True,
     )
     environment.filters["whole"] = _whole
+    environment.globals |= {"icon": icon(), "look": look_style()}
     return environment.get_template(name)
 
 
