@@ -2,12 +2,16 @@
 
 import re
 from dataclasses import asdict
+from html import escape
 from pathlib import Path
 
 import pytest
 
 import knotwork
 from knotwork._look import DARK, LIGHT, TYPE, Theme, icon, look_style
+from knotwork.report import save_figure
+from knotwork.report._style import new_panels
+from tests.report.chromium import CHROMIUM, Browser
 
 SOURCE = Path(knotwork.__file__).parent
 DOCS = Path(__file__).parents[1] / "docs"
@@ -65,7 +69,7 @@ def test_colours_and_sizes_of_text_are_in_one_place():
         text = path.read_text(encoding="utf-8").split("@media print")[0]
         assert set(re.findall(r"(?<![&\w\"'(=/])#(?:[0-9a-fA-F]{6}|[0-9a-fA-F]{3})\b(?=[;,) ])", text)) <= allowed, path
         assert not re.findall(r"font(?:-size)?: [\d.]+(?:px|rem)", text), path
-        own = defined | set(re.findall(r"--([\w-]+)\s*:", text)) | {"part", "hue", "natural", "share", "at"}
+        own = defined | set(re.findall(r"--([\w-]+)\s*:", text)) | {"part", "hue", "natural", "share", "at", "n"}
         assert set(re.findall(r"var\(--([\w-]+)", text)) <= own, path
 
 
@@ -75,12 +79,12 @@ def test_figures_name_their_sizes():
 
 
 def test_all_pages_have_the_logo():
-    assert (DOCS / "images" / "logo.svg").read_bytes() == (SOURCE / "_logo.svg").read_bytes()
+    assert (DOCS / "logo.svg").read_bytes() == (SOURCE / "_logo.svg").read_bytes()
     assert (DOCS / "css" / "look.css").read_text(encoding="utf-8") == LOOK
     assert icon() in look_style()
     guide = (DOCS.parent / "mkdocs.yml").read_text(encoding="utf-8")
-    assert "logo: images/logo.svg" in guide
-    assert "favicon: images/logo.svg" in guide
+    assert "logo: logo.svg" in guide
+    assert "favicon: logo.svg" in guide
     for name in ("_explore/page.html", "_explore/curves.html", "_model_page/page.html"):
         text = (SOURCE / name).read_text(encoding="utf-8")
         assert '<link rel="icon" href="{{icon}}">' in text
@@ -88,3 +92,64 @@ def test_all_pages_have_the_logo():
     for name in ("report", "compare"):
         assert 'include "style.html.j2"' in (SOURCE / f"report/templates/{name}.html.j2").read_text(encoding="utf-8")
     assert 'rel="icon" href="{{ icon }}"' in (SOURCE / "report/templates/style.html.j2").read_text(encoding="utf-8")
+
+
+def test_figures_of_the_guide_have_the_background_of_the_page(tmp_path):
+    figure, (axes,) = new_panels(1, size=(2, 2))
+    axes.plot([0, 1], color=LIGHT.blue)
+    save_figure(figure, tmp_path / "line.svg")
+    paths = [*(DOCS / "images").glob("*.svg"), *tmp_path.glob("*.svg")]
+    assert len(paths) > 20
+    for path in paths:
+        backgrounds = re.findall(
+            r'<g id="(?:patch_\d|axes_\d+)">.*?style="fill: ([^;"]*)"', path.read_text(), re.DOTALL
+        )
+        assert set(backgrounds) <= {"none"}, path
+
+
+SHOWN = """Array.from(document.querySelectorAll("tbody tr")).filter(row => row.getClientRects().length)
+    .map(row => row.lastElementChild.textContent)"""
+CHOOSE = "document.querySelector('button[data-verdict=\"{}\"]').click()"
+
+
+@pytest.fixture
+def claims(tmp_path):
+    """Return the page of claims with its style and script, its tables as the theme has them."""
+    text = (DOCS / "paper_claims.md").read_text(encoding="utf-8")
+    chart = re.search(r'<div class="claims">.*?\n</div>\n\n', text, re.DOTALL)[0]
+    parts = []
+    for heading, lines in re.findall(r"^## (.*)\n\n((?:\|.*\n)+)", text, re.MULTILINE):
+        rows = [line.strip("| ").split(" | ") for line in lines.splitlines()[2:]]
+        cells = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+        parts.append(f"<h2>{heading}</h2><div><table><tbody>{cells}</tbody></table></div>")
+    style, script = LOOK + (DOCS / "css" / "extra.css").read_text(), (DOCS / "js" / "claims.js").read_text()
+    page = tmp_path / "claims.html"
+    body = f"<article>{chart}{''.join(parts)}</article><script>{script}</script>"
+    page.write_text(f'<!DOCTYPE html><meta charset="utf-8"><style>{style}</style>{body}', encoding="utf-8")
+    return page
+
+
+def test_the_chart_of_claims_counts_the_verdicts():
+    text = (DOCS / "paper_claims.md").read_text(encoding="utf-8")
+    rows = re.findall(r"\| ([^|]+) \|\n", text)
+    for verdict in ("confirmed", "not confirmed", "cannot be told"):
+        assert re.search(rf'data-verdict="{verdict}" style="--n: (\d+)"', text)[1] == str(rows.count(verdict))
+        assert text.count(f'<i data-verdict="{verdict}"') == rows.count(verdict)
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="NO CHROMIUM: the page was not opened in a browser")
+def test_the_chart_of_claims_filters_the_list(claims):
+    with Browser(claims) as page:
+        every = page.evaluate(SHOWN)
+        page.evaluate(CHOOSE.format("not confirmed"))
+        assert page.evaluate(SHOWN) == ["not confirmed"] * every.count("not confirmed")
+        assert "29 of 101" in page.evaluate("document.querySelector('[role=status]').textContent")
+        headings = (
+            "Array.from(document.querySelectorAll('h2')).filter(each => each.hidden).map(each => each.textContent)"
+        )
+        assert page.evaluate(headings) == ["All tasks", "Illustration"]
+        page.evaluate(CHOOSE.format("cannot be told"))
+        assert page.evaluate(SHOWN) == ["cannot be told"] * every.count("cannot be told")
+        page.evaluate(CHOOSE.format("cannot be told"))
+        assert page.evaluate(SHOWN) == every
+        assert page.problems == []

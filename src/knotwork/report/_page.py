@@ -268,7 +268,8 @@ class ReportFiles:
 def save_figure(figure: Figure, path: Path) -> Path:
     """Write a figure as SVG for light backgrounds, and a second file for dark ones, with ``_dark`` in its name.
 
-    Text stays text, and equal figures give equal files. Column names are never interpreted as formulas.
+    Text stays text, and equal figures give equal files. Column names are never interpreted as formulas. The background
+    is transparent, so that the figure has that of the page.
 
     Parameters
     ----------
@@ -284,6 +285,7 @@ def save_figure(figure: Figure, path: Path) -> Path:
     """
     path = Path(path)
     text, dark = svg_text(figure), path.with_stem(f"{path.stem}_dark")
+    text = text.replace(f'style="fill: {LIGHT.background.lower()}"', 'style="fill: none"')
     _write_together({path: text.encode(), dark: dark_svg(text).encode()})
     return dark
 
