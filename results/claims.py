@@ -8,7 +8,8 @@ property. `make paper-tables` runs it after the findings.
 
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
 from pathlib import Path
 
 from knotwork.datasets import DATASETS
@@ -23,6 +24,8 @@ import training_claims as training  # noqa: E402 - needs the line above
 from questions import TASKS, mean_interval, paragraph, table_head  # noqa: E402 - needs the line above
 
 PAGE = HERE.parent / "docs" / "paper_claims.md"
+MARKS = {"confirmed": "✓", "not confirmed": "✕", "cannot be told": "?"}
+"""The verdicts in the order of the chart, and the mark of a claim."""
 
 
 def sections() -> Iterator[tuple[str, list[benchmark.Claim]]]:
@@ -96,6 +99,30 @@ def advice_claims() -> Iterator[benchmark.Claim]:
         )
 
 
+def chart(parts: Mapping[str, Sequence[benchmark.Claim]]) -> Iterator[str]:
+    """Return the verdicts as HTML that reads as text without a style: totals, and a mark for each claim by part."""
+    totals = Counter(claim.verdict for claims in parts.values() for claim in claims)
+    yield '<div class="claims">'
+    yield '<div class="totals">'
+    for verdict, mark in MARKS.items():
+        yield (
+            f'<button type="button" data-verdict="{verdict}" style="--n: {totals[verdict]}" disabled>'
+            f"<b>{totals[verdict]}</b> {mark} {verdict}</button>"
+        )
+    yield "</div>"
+    for title, claims in parts.items():
+        counts = Counter(claim.verdict for claim in claims)
+        said = ", ".join(f"{counts[verdict]} {verdict}" for verdict in MARKS if counts[verdict])
+        marks = "".join(
+            f'<i data-verdict="{verdict}" title="{escape(claim.text)}: {verdict}">{MARKS[verdict]}</i>'
+            for claim in claims
+            for verdict in [claim.verdict]
+        )
+        link = f'<a href="#{title.lower().replace(" ", "-")}">{title}</a>'
+        yield f'<div class="part">{link} <span class="marks" role="img" aria-label="{said}">{marks}</span></div>'
+    yield "</div>\n"
+
+
 def page() -> str:
     """Return the page."""
     parts = dict(sections())
@@ -116,6 +143,7 @@ def page() -> str:
             [differences](findings.md#what-differs-from-the-paper) are listed there, of which the most important are
             an FT-Transformer with a token per feature, knots of which the paper does not give all constants, and
             our own implementation on another card. Figures and tables are numbered as in the paper. m is the size."""),
+        *chart(parts),
         paragraph(f"""
             Words of the paper are read by these rules. Often, many, most: more than half. Several: at least two. Among
             the strongest: up to place {benchmark.STRONGEST} of 14. Near the bottom: from place {benchmark.NEAR_BOTTOM}

@@ -22,6 +22,7 @@ SOURCE = Path(knotwork.__file__).parent
 ROOT = Path(__file__).parents[1]
 LAYERS = [
     "errors",
+    "_look",
     "_writing",
     "_ticks",
     "_checks",

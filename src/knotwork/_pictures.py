@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from knotwork._checks import check_installed
+from knotwork._look import TYPE
 from knotwork.basis import FittedAffine, FittedBasis, FittedColumn, FloatArray
 
 
@@ -44,9 +45,6 @@ class PictureStyle:
 
 
 STYLE = PictureStyle()
-
-BLUE = "#005787"
-"""The blue of all figures and pages on light backgrounds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,7 +202,7 @@ def panels(n: int, part: str, *, height: float = 3.0) -> tuple[Any, list[Any]]:
     axes = figure.subplots(n_down, n_across, squeeze=False).ravel().tolist()
     for axis in axes:
         axis.spines[["top", "right"]].set_visible(False)
-        axis.tick_params(labelsize=8)
+        axis.tick_params(labelsize=TYPE.small)
     for axis in axes[n:]:
         axis.remove()
     return figure, axes[:n]
@@ -212,7 +210,7 @@ def panels(n: int, part: str, *, height: float = 3.0) -> tuple[Any, list[Any]]:
 
 def name_panel(axis: Any, name: Any) -> None:
     """Write the name of a column above its panel: on two lines if it is long."""
-    axis.set_title(_two_lines(str(name)), fontsize=10, parse_math=False)
+    axis.set_title(_two_lines(str(name)), fontsize=TYPE.title, parse_math=False)
 
 
 def _two_lines(text: str, width: int = STYLE.title) -> str:
@@ -237,17 +235,17 @@ def name_values(axis: Any, places: Any, labels: Sequence[Any]) -> None:
     texts = [str(label) for label in labels]
     width = STYLE.title // max(len(texts), 1)
     if max(map(len, texts), default=0) <= max(width, STYLE.least_room) * 2 and width >= STYLE.least_room:
-        axis.set_xticks(places, [_two_lines(text, width) for text in texts], fontsize=8, parse_math=False)
+        axis.set_xticks(places, [_two_lines(text, width) for text in texts], fontsize=TYPE.small, parse_math=False)
         return
     shown = [text if len(text) <= STYLE.label else f"{text[: STYLE.label - 1]}…" for text in texts]
     turned = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"}
-    axis.set_xticks(places, shown, fontsize=8, parse_math=False, **turned)
+    axis.set_xticks(places, shown, fontsize=TYPE.small, parse_math=False, **turned)
 
 
 def name_vertical(axes: Sequence[Any], text: str) -> None:
     """Write what the vertical axes show beside the first panel of each row."""
     for axis in axes[::3]:
-        axis.set_ylabel(_two_lines(text), fontsize=9, parse_math=False)
+        axis.set_ylabel(_two_lines(text), fontsize=TYPE.text, parse_math=False)
 
 
 def draw_columns(pictures: Sequence[ColumnPicture]) -> Any:
@@ -266,7 +264,7 @@ def draw_columns(pictures: Sequence[ColumnPicture]) -> Any:
             rows.spines[:].set_visible(False)
         axis.plot(picture.x, picture.functions, linewidth=1.3)
         axis.plot(picture.knots, np.zeros(len(picture.knots)), "|", color="black", markersize=9, clip_on=False)
-        axis.set_xlabel(picture.detail, fontsize=8)
+        axis.set_xlabel(picture.detail, fontsize=TYPE.small)
         for each in (axis.xaxis, axis.yaxis):
             round_ticks(each, 5)
     return figure

@@ -339,7 +339,7 @@ def test_the_page_can_be_saved_with_its_state(page, fresh):
 
 
 def test_nothing_is_loaded_and_nothing_fails(page, fresh):
-    assert [urlsplit(url).scheme for url in fresh.requests] == ["file"]
+    assert [urlsplit(url).scheme for url in fresh.requests] == ["file", "data"]  # the second one is the logo
     assert fresh.problems == []
     assert fresh.evaluate("document.querySelectorAll('*').length") <= 3_000
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import knotwork as kw
+from knotwork._look import DARK, LIGHT
 from knotwork.datasets._synthetic import encoding_illustration
 from knotwork.report import (
     FitPanel,
@@ -14,7 +15,7 @@ from knotwork.report import (
     draw_fits,
     draw_scatter,
 )
-from knotwork.report._style import DARK, LIGHT, svg_text
+from knotwork.report._style import svg_text
 
 GRID = np.linspace(0, 1, 50)
 PANEL = FitPanel(

@@ -10,9 +10,9 @@ import pytest
 from matplotlib.colors import to_rgb
 from matplotlib.image import imread
 
+from knotwork._look import DARK, LIGHT
 from knotwork.report._illustrations import FitPanel, FittedCurve, draw_fits, draw_scatter
 from knotwork.report._page import Picture, ReportFiles, page_template
-from knotwork.report._style import DARK, LIGHT
 from tests.report.chromium import CHROMIUM, Browser
 
 GRID = np.linspace(0, 1, 300)
@@ -67,7 +67,7 @@ SEEN = """Array.from(document.querySelectorAll("image")).filter(each => getCompu
 
 @pytest.mark.skipif(CHROMIUM is None, reason="NO CHROMIUM: the page was not opened in a browser")
 def test_a_reader_sees_the_images_of_the_mode(tmp_path):
-    style = page_template("style.html.j2").render(light=LIGHT, dark=DARK)
+    style = page_template("style.html.j2").render()
     page = tmp_path / "page.html"
     page.write_text(f"<!DOCTYPE html>{style}{shown(tmp_path, 'fits')}", encoding="utf-8")
     with Browser(page) as opened:

@@ -10,9 +10,10 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
 from matplotlib.text import Text
 
+from knotwork._look import DARK, LIGHT
 from knotwork.report import draw_features, draw_scatter
 from knotwork.report._page import Picture, page_template, shown_picture
-from knotwork.report._style import DARK, LIGHT, PHONE, label_points, new_figure, new_panels, svg_text
+from knotwork.report._style import PHONE, label_points, new_figure, new_panels, svg_text
 
 DATA = ("blue", "orange", "green", "pink", "grey", "red")
 

@@ -15,6 +15,7 @@ import knotwork
 from knotwork._checks import argument_error
 from knotwork._explore._prepare import prepare
 from knotwork._files import write_atomically
+from knotwork._look import icon, look_style
 from knotwork._writing import script as write_script
 
 if TYPE_CHECKING:  # needs pandas
@@ -181,6 +182,8 @@ def render(data: dict[str, Any], template: str, scripts: Sequence[str]) -> str:
     script = "\n".join(['"use strict";', "(() => {", write_script(), *parts_of_script, "})();"])
     content = json.dumps({**data, "version": knotwork.__version__}, ensure_ascii=True, allow_nan=False)
     parts = {
+        "icon": icon(),
+        "look": look_style(),
         "style": style,
         "script": script,
         # The browser runs no script but this one, regardless of what a table contains.

@@ -118,10 +118,15 @@ function pictureOf(chart, { title, detail, caption }) {
     for (const name of ["class", "tabindex", "role"]) each.removeAttribute(name);
     for (const { name } of Array.from(each.attributes)) if (name.startsWith("aria-")) each.removeAttribute(name);
   });
-  const root = getComputedStyle(document.documentElement), colour = (name) => root.getPropertyValue(name).trim();
+  const colour = (name) => {
+    chart.style.color = `var(${name})`;
+    const seen = getComputedStyle(chart).color;
+    chart.style.removeProperty("color");
+    return seen;
+  };
   const total = height + TITLE_ROOM + CAPTION_ROOM;
   const picture = make("svg", { xmlns: SVG, width, height: total, viewBox: `0 0 ${width} ${total}`, "font-family": "system-ui, sans-serif" });
-  make("rect", { width, height: total, fill: colour("--card") }, picture);
+  make("rect", { width, height: total, fill: colour("--background") }, picture);
   const write = (text, y, size, fill, weight) => {
     make("text", { x: 12, y, "font-size": size, fill, "font-weight": weight }, picture).textContent = cut(text, Math.floor((width - 24) / (0.54 * size)));
   };

@@ -4,6 +4,7 @@ from html import escape
 
 import numpy as np
 
+from knotwork._look import DARK, LIGHT
 from knotwork._model_page._columns import column_kind
 from knotwork._model_page._errors import ErrorRow, error_rows
 from knotwork._model_page._sentences import header, made_facts
@@ -15,9 +16,6 @@ MOST_SHOWN = 8
 
 EFFECT_ROWS = 60
 """Rows by which its effects are drawn, few: a notebook shows a model after every fit."""
-
-NOTEBOOK_BLUE = "#3b8dd5"
-"""Blue that stands out on light and on dark ground: a notebook does not say which it has."""
 
 WIDTH, HEIGHT = 150, 44
 """Size of a small curve."""
@@ -36,7 +34,7 @@ def view(subject: PageSubject, kept: PageRows | None) -> str:
     strip = _strip(errors) if errors else ""
     caution = subject.record.caution if subject.record is not None else ""
     amber = (
-        f'<p style="margin:6px 0;border-left:3px solid #d98a00;padding-left:8px">{escape(caution)}</p>'
+        f'<p style="margin:6px 0;border-left:3px solid {LIGHT.orange};padding-left:8px">{escape(caution)}</p>'
         if caution
         else ""
     )
@@ -54,7 +52,7 @@ def _strip(errors: list[ErrorRow]) -> str:
     rows = []
     for place, each in enumerate(sorted(errors, key=lambda row: row.error)):
         y, left, right, at = 12 + 20 * place, *(300 * value / most for value in (each.low, each.high, each.error))
-        colour = NOTEBOOK_BLUE if each.is_model else "currentColor"
+        colour = DARK.blue if each.is_model else "currentColor"
         weight = "600" if each.is_model else "400"
         rows.append(
             f'<text x="0" y="{y + 4}" font-weight="{weight}" fill="currentColor">{escape(each.name)}</text>'
@@ -87,7 +85,7 @@ def _columns(subject: PageSubject, kept: PageRows | None) -> str:
             curve = _curve(effect.values.astype(np.float64), effect.mean[:, output], is_category=is_category)
         name = escape(str(subject.columns.labels[place]))
         value = float(subject.importances[place])
-        bar = f'<div style="height:3px;width:{max(100 * value / largest, 0):.0f}%;background:{NOTEBOOK_BLUE}"></div>'
+        bar = f'<div style="height:3px;width:{max(100 * value / largest, 0):.0f}%;background:{DARK.blue}"></div>'
         cells.append(
             f'<div style="width:{WIDTH}px"><div style="white-space:nowrap;overflow:hidden;text-overflow:ellipsis" '
             f'title="{name}"><b>{name}</b></div><div style="opacity:.7;font-size:12px">'
@@ -107,9 +105,9 @@ def _curve(x: Floats, y: Floats, *, is_category: bool) -> str:
         across = 3 + (WIDTH - 6) * (x - x[0]) / (x[-1] - x[0])
     if is_category or len(x) < 3:
         drawn = "".join(
-            f'<circle cx="{a:.1f}" cy="{b:.1f}" r="3" fill="{NOTEBOOK_BLUE}"/>' for a, b in zip(across, up, strict=True)
+            f'<circle cx="{a:.1f}" cy="{b:.1f}" r="3" fill="{DARK.blue}"/>' for a, b in zip(across, up, strict=True)
         )
     else:
         points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(across, up, strict=True))
-        drawn = f'<polyline points="{points}" fill="none" stroke="{NOTEBOOK_BLUE}" stroke-width="1.8"/>'
+        drawn = f'<polyline points="{points}" fill="none" stroke="{DARK.blue}" stroke-width="1.8"/>'
     return f'<svg aria-hidden="true" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}">{drawn}</svg>'

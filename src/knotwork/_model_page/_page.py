@@ -17,6 +17,7 @@ import numpy as np
 import knotwork
 from knotwork._checks import argument_error, check_bool
 from knotwork._files import write_atomically
+from knotwork._look import icon, look_style
 from knotwork._model_page._columns import column_json, column_kind, column_values, short
 from knotwork._model_page._errors import ERRORS, ErrorRow, error_rows
 from knotwork._model_page._sentences import header, made_facts, revealed
@@ -319,6 +320,8 @@ def _render(data: dict[str, Any], runtime: str = "", model: Any = None) -> str:
     script = "\n".join([runtime, '"use strict";', "(() => {", writing_script(), *parts_of_script, "})();"])
     parts = {
         "title": html.escape(f"{data['target']}: {data['kind']}"),
+        "icon": icon(),
+        "look": look_style(),
         "style": style,
         "script": script,
         "hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii"),

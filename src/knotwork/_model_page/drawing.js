@@ -81,7 +81,7 @@ function pictureText(svg, title, subtitle) {
   const [, , width, height] = svg.getAttribute("viewBox").split(" ").map(Number);
   const style = getComputedStyle(document.body), ink = style.color, font = style.fontFamily;
   const out = make("svg", { xmlns: SVG, width: width + 32, height: height + 96, viewBox: `0 0 ${width + 32} ${height + 96}`, "font-family": font });
-  make("rect", { width: width + 32, height: height + 96, fill: getComputedStyle(document.documentElement).getPropertyValue("--card").trim() }, out);
+  make("rect", { width: width + 32, height: height + 96, fill: getComputedStyle(document.querySelector("main")).backgroundColor }, out);
   make("text", { x: 16, y: 28, fill: ink, "font-size": 16, "font-weight": 600 }, out, fitted(title, 1.15 * width * 0.72));
   make("text", { x: 16, y: 47, fill: ink, "font-size": 12, opacity: 0.72 }, out, fitted(subtitle, width * 1.1));
   const copy = svg.cloneNode(true), inner = make("svg", { x: 16, y: 58, width, height, viewBox: `0 0 ${width} ${height}` }, out);

@@ -9,7 +9,8 @@ import numpy.typing as npt
 from scipy.special import ndtri
 
 from knotwork._checks import argument_error, listed, suggestion
-from knotwork._pictures import BLUE, name_panel, name_values, name_vertical, panels
+from knotwork._look import LIGHT, TYPE
+from knotwork._pictures import name_panel, name_values, name_vertical, panels
 from knotwork._preparation.columns import CodedTable
 from knotwork.additive._terms import Category, Curve, Surface, Term
 from knotwork.basis import FloatArray
@@ -205,7 +206,7 @@ def _draw(axis: Any, effect: AdditiveEffect, outputs: list[str]) -> None:
     else:
         _draw_categories(axis, effect, outputs)
     if len(outputs) > 1:
-        for text in axis.legend(fontsize=8, frameon=False).get_texts():
+        for text in axis.legend(fontsize=TYPE.small, frameon=False).get_texts():
             text.set_parse_math(False)
 
 
@@ -215,7 +216,7 @@ def _draw_curve(axis: Any, effect: AdditiveEffect, outputs: list[str]) -> None:
     x = effect.values[known]
     for column, output in enumerate(outputs):
         values, low, high = (_column(each, column) for each in (effect.effect, effect.low, effect.high))
-        look = {"color": BLUE} if len(outputs) == 1 else {}
+        look = {"color": LIGHT.blue} if len(outputs) == 1 else {}
         (line,) = axis.plot(x, values[known], linewidth=1.6, label=output, **look)
         axis.fill_between(x, low[known], high[known], alpha=0.2, color=line.get_color(), linewidth=0)
         if not known.all():
@@ -223,7 +224,7 @@ def _draw_curve(axis: Any, effect: AdditiveEffect, outputs: list[str]) -> None:
             errors = [values[:1] - low[:1], high[:1] - values[:1]]
             axis.errorbar([beside], values[:1], yerr=errors, fmt="o", markersize=4, capsize=2, color=line.get_color())
     if not known.all():
-        axis.annotate("missing", (beside, values[0]), (5, 5), textcoords="offset points", fontsize=7)
+        axis.annotate("missing", (beside, values[0]), (5, 5), textcoords="offset points", fontsize=TYPE.tiny)
 
 
 def _draw_categories(axis: Any, effect: AdditiveEffect, outputs: list[str]) -> None:
@@ -233,7 +234,7 @@ def _draw_categories(axis: Any, effect: AdditiveEffect, outputs: list[str]) -> N
     for column, output in enumerate(outputs):
         values, low, high = (_column(each, column)[chosen] for each in (effect.effect, effect.low, effect.high))
         errors = [values - low, high - values]
-        look = {"color": BLUE} if len(outputs) == 1 else {}
+        look = {"color": LIGHT.blue} if len(outputs) == 1 else {}
         axis.errorbar(x, values, yerr=errors, fmt="o", markersize=4, capsize=2, label=output, **look)
     name_values(axis, x, effect.values[chosen].tolist())
 
@@ -252,9 +253,9 @@ def _draw_map(axis: Any, effect: AdditiveEffect) -> None:
     drawn = axis.pcolormesh(ticks[0][0], ticks[1][0], grid, cmap="RdBu_r", vmin=-largest, vmax=largest, shading="auto")
     for set_ticks, (places, labels) in zip((axis.set_xticks, axis.set_yticks), ticks, strict=True):
         if labels is not None:
-            set_ticks(places, [_short(label) for label in labels], fontsize=8, parse_math=False)
-    axis.set_xlabel(str(effect.name[0]), fontsize=8, parse_math=False)
-    axis.set_ylabel(str(effect.name[1]), fontsize=8, parse_math=False)
+            set_ticks(places, [_short(label) for label in labels], fontsize=TYPE.small, parse_math=False)
+    axis.set_xlabel(str(effect.name[0]), fontsize=TYPE.small, parse_math=False)
+    axis.set_ylabel(str(effect.name[1]), fontsize=TYPE.small, parse_math=False)
     axis.figure.colorbar(drawn, ax=axis)
 
 

@@ -15,6 +15,7 @@ from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from sklearn.metrics import confusion_matrix
 
+from knotwork._look import TYPE
 from knotwork._ticks import round_ticks
 from knotwork._writing import date_text, fixed, percent, significant
 from knotwork.compare._effects import MODEL_KNOTS, FeaturePair, ShownFeature, ordered_categories
@@ -97,11 +98,11 @@ def _small_figure(
     grid = figure.subplots(len(ratios), 1, sharex=True, height_ratios=ratios, squeeze=False)[:, 0].tolist()
     for axes in grid:
         clean_axes(axes, LIGHT)
-        axes.tick_params(labelsize=8)
+        axes.tick_params(labelsize=TYPE.small)
         axes.grid(axis="y", color=LIGHT.line, linewidth=0.6)
         round_ticks(axes.yaxis)
-    grid[-1].set_xlabel(across, fontsize=9)
-    grid[0].set_ylabel(upwards, fontsize=9)
+    grid[-1].set_xlabel(across, fontsize=TYPE.text)
+    grid[0].set_ylabel(upwards, fontsize=TYPE.text)
     return figure, grid
 
 
@@ -153,7 +154,7 @@ def _draw_ranking(ranking: Ranking, width: float) -> Figure:
     axes.set_xlim(left, right)
     round_ticks(axes.xaxis, 6)
     label = f"% above the {ranking.metric_name} of {short(str(ranking.best.candidate), 30)}"
-    axes.set_xlabel(label if width > PHONE else "% above the best", fontsize=9)
+    axes.set_xlabel(label if width > PHONE else "% above the best", fontsize=TYPE.text)
     return figure
 
 
@@ -195,7 +196,7 @@ def _draw_choices(choices: Sequence[FeatureChoice], width: float) -> Figure:
     axes.spines[["left", "bottom"]].set_visible(False)
     for row, choice in enumerate(choices):
         if choice.needs_none:
-            axes.text(-0.4, row, choice.reason, fontsize=7.5, color=LIGHT.muted, va="center", gid=f"choice-{row}")
+            axes.text(-0.4, row, choice.reason, fontsize=TYPE.tiny, color=LIGHT.muted, va="center", gid=f"choice-{row}")
             continue
         losses = np.array(list(choice.losses.values()))
         above = 100 * (losses / max(float(losses.min()), 1e-300) - 1.0)
@@ -206,7 +207,7 @@ def _draw_choices(choices: Sequence[FeatureChoice], width: float) -> Figure:
         ink = LIGHT.background if above[place] < 0.4 * ROOM.faint else LIGHT.ink
         axes.plot([place], [row], "o", color=ink, markersize=5, gid=f"choice-{row}")
     turned = {"rotation": 90} if width == PHONE else {"rotation": 40, "ha": "right", "rotation_mode": "anchor"}
-    axes.set_xticks(np.arange(len(candidates)), candidates, fontsize=7.5, **turned)
+    axes.set_xticks(np.arange(len(candidates)), candidates, fontsize=TYPE.tiny, **turned)
     axes.set_xlim(-0.5, len(candidates) - 0.5)
     axes.tick_params(length=0)
     return figure
@@ -253,7 +254,7 @@ def confusion_picture(
         colour = to_rgba(LIGHT.blue, share)
         axes.fill_between([column - 0.5, column + 0.5], row - 0.5, row + 0.5, color=colour, linewidth=0)
         ink = LIGHT.background if share > 0.65 else LIGHT.ink
-        axes.text(column, row, percent(share, 0), ha="center", va="center", fontsize=8, color=ink)
+        axes.text(column, row, percent(share, 0), ha="center", va="center", fontsize=TYPE.small, color=ink)
     turned = sum(map(len, labels)) > 30
     axes.set_xticks(np.arange(len(labels)), labels, rotation=35 if turned else 0, ha="right" if turned else "center")
     axes.set_yticks(np.arange(len(labels)), labels)
@@ -287,7 +288,7 @@ def calibration_picture(
     axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
     below.hist(probability, bins=20, range=(0, 1), color=LIGHT.grey, alpha=0.6)
     below.set(yticks=[])
-    below.set_ylabel("rows", fontsize=8.5)
+    below.set_ylabel("rows", fontsize=TYPE.small)
     below.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "0.25", "0.5", "0.75", "1"])
     error = float(np.sum(n * np.abs(x - y)) / n.sum())
     words = f"{model}: predicted and observed shares differ by {percent(error)} on average."
@@ -442,7 +443,7 @@ def _draw_curves(axes: Axes, effect: ShownFeature) -> None:
     ]
     if len(drawn) > 1:
         labels = [short(label, 14) for label in effect.curves]
-        axes.legend(drawn, labels, fontsize=7.5, frameon=False, labelcolor=LIGHT.ink, ncols=2).set_zorder(3)
+        axes.legend(drawn, labels, fontsize=TYPE.tiny, frameon=False, labelcolor=LIGHT.ink, ncols=2).set_zorder(3)
 
 
 def _draw_knots(axes: Axes, effect: ShownFeature) -> None:
@@ -461,14 +462,14 @@ def _draw_knots(axes: Axes, effect: ShownFeature) -> None:
         )
     axes.set_yticks(np.arange(len(rows)), rows)
     axes.set_ylim(len(rows) - 0.4, -0.6)
-    axes.tick_params(axis="y", labelsize=7.5, length=0)
+    axes.tick_params(axis="y", labelsize=TYPE.tiny, length=0)
     axes.spines["left"].set_visible(False)
 
 
 def _draw_counts(axes: Axes, effect: ShownFeature) -> None:
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
-    axes.set_ylabel("rows", fontsize=8.5, color=LIGHT.muted)
+    axes.set_ylabel("rows", fontsize=TYPE.small, color=LIGHT.muted)
     if effect.edges is not None:
         edges = _places(effect.edges)
         axes.stairs(effect.counts, edges, fill=True, color=LIGHT.grey, alpha=0.6)
@@ -496,7 +497,7 @@ def _value_ticks(axes: Axes, values: npt.NDArray[Any]) -> None:
         labels = _texts(values, most=16)
         turned = sum(map(len, labels)) > 34
         angle, side = (40, "right") if turned else (0, "center")
-        axes.set_xticks(where, labels, rotation=angle, ha=side, fontsize=7.5)
+        axes.set_xticks(where, labels, rotation=angle, ha=side, fontsize=TYPE.tiny)
     elif len(values) <= (ROOM.dates if values.dtype.kind == "M" else ROOM.ticks):
         axes.set_xticks(where, _texts(values, digits=4))
     elif values.dtype.kind == "f" and np.allclose(np.diff(values), values[1] - values[0]):
@@ -521,7 +522,7 @@ def pair_picture(effect: ShownFeature, pair: FeaturePair, place: int, *, target:
     if bar.solids is not None:
         bar.solids.set_rasterized(False)  # images do not follow the mode of the page
     bar.outline.set_visible(False)
-    bar.ax.tick_params(labelsize=7.5, labelcolor=LIGHT.ink, colors=LIGHT.muted)
+    bar.ax.tick_params(labelsize=TYPE.tiny, labelcolor=LIGHT.ink, colors=LIGHT.muted)
     what = f"probability of {_name(pair.label)}" if pair.label else _name(target)
     name, other = _name(effect.name), _name(pair.other_name)
     words = f"Mean {what} by {name} and {other}"

@@ -20,7 +20,7 @@ from knotwork.compare._scoring import Scored
 from knotwork.compare._verdict import HOW, ONE_RULE, RankedRow, Ranking
 from knotwork.encoders import FeatureChoice
 from knotwork.estimators import EFFECTS
-from knotwork.report import DARK, LIGHT, Cell, Picture, ReportTable, page_template, shown_picture
+from knotwork.report import Cell, Picture, ReportTable, page_template, shown_picture
 from knotwork.training import METRICS
 
 N_UNFOLDED, N_RESIDUALS = 6, 12
@@ -123,8 +123,6 @@ def write_page(
         how=HOW,
         rule=ONE_RULE,
         n_averaged=EFFECTS.n_rows,
-        light=LIGHT,
-        dark=DARK,
         knotwork_version=version("knotwork"),
     )
     write_text(path, page_template("compare.html.j2").render(**content, duration=duration()))

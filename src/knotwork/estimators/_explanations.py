@@ -14,7 +14,8 @@ import numpy.typing as npt
 from sklearn.utils import check_random_state
 
 from knotwork._checks import argument_error, check_int, listed, suggestion
-from knotwork._pictures import BLUE, name_panel, name_values, name_vertical, panels
+from knotwork._look import LIGHT, TYPE
+from knotwork._pictures import name_panel, name_values, name_vertical, panels
 from knotwork._preparation.columns import CodedTable, Span
 from knotwork._writing import percent
 from knotwork.estimators._model import FittedModel
@@ -279,7 +280,7 @@ def plot_history(model: FittedModel) -> Any:
     shares = model.weights / model.weights.sum()
     few = len(shares) <= EFFECTS.n_named
     for place, (share, history) in enumerate(zip(shares.tolist(), model.history, strict=True)):
-        epochs, colour = np.arange(1, len(history["loss"]) + 1), f"C{place}" if few else BLUE
+        epochs, colour = np.arange(1, len(history["loss"]) + 1), f"C{place}" if few else LIGHT.blue
         strong = {"alpha": 0.35 + 0.65 * share / shares.max(), "linewidth": 1.2, "color": colour}
         left.plot(epochs, history["loss"], **strong)
         right.plot(epochs, history["score"], label=f"member {place + 1}, weight {percent(share, 0)}", **strong)
@@ -290,11 +291,11 @@ def plot_history(model: FittedModel) -> Any:
     if not few:  # the lines with the largest and the smallest weight stand for all
         handles = [handles[place] for place in (int(shares.argmax()), int(shares.argmin()))]
     (dot,) = right.plot([], [], "o", color="0.4", markersize=4, label="weights that are kept")
-    right.legend(handles=[*handles, dot], fontsize=8, frameon=False)
+    right.legend(handles=[*handles, dot], fontsize=TYPE.small, frameon=False)
     metric = METRICS[model.history[0]["metric"]].label
     for axis, title in ((left, "training loss"), (right, f"validation {metric}")):
-        axis.set_title(title, fontsize=10)
-        axis.set_xlabel("epoch", fontsize=9)
+        axis.set_title(title, fontsize=TYPE.title)
+        axis.set_xlabel("epoch", fontsize=TYPE.text)
         round_ticks(axis.xaxis, min(5, max(len(history["loss"]) for history in model.history)))
         round_ticks(axis.yaxis)
     return figure
@@ -335,12 +336,12 @@ def _draw_effect(axis: Any, effect: FeatureEffect, outputs: Sequence[int]) -> No
     if len(outputs) == 1:
         axis.plot(x, effect.lines[: EFFECTS.n_lines, :, outputs[0]].T, color="0.7", linewidth=0.5, alpha=0.6)
     for output in outputs:
-        look = {"color": BLUE} if len(outputs) == 1 else {}
+        look = {"color": LIGHT.blue} if len(outputs) == 1 else {}
         axis.plot(x, effect.mean[:, output], "-" if is_number else "o", lw=2, label=effect.outputs[output], **look)
     if not is_number:
         name_values(axis, x, effect.values.tolist())
     if len(outputs) > 1:
-        for text in axis.legend(fontsize=8, frameon=False).get_texts():
+        for text in axis.legend(fontsize=TYPE.small, frameon=False).get_texts():
             text.set_parse_math(False)
     name_panel(axis, effect.name)
 

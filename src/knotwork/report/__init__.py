@@ -4,6 +4,7 @@ from knotwork._checks import check_part
 
 check_part(__name__)
 
+from knotwork._look import DARK, LIGHT, Theme
 from knotwork.report._aggregate import LEVEL, RankTable, ReportPart, rank_table, read_records, summarise_folds
 from knotwork.report._cd_diagram import draw_cd_diagram
 from knotwork.report._costs import Advice, Configuration, advise, per_epoch
@@ -19,7 +20,7 @@ from knotwork.report._illustrations import (
     draw_scatter,
 )
 from knotwork.report._page import Picture, Section, page_template, save_figure, shown_picture
-from knotwork.report._style import DARK, LIGHT, PHONE, Theme, clean_axes, method_colour, new_figure
+from knotwork.report._style import PHONE, clean_axes, method_colour, new_figure
 from knotwork.report._tables import Cell, ReportTable
 from knotwork.report._traces import TRUTHS, Traces, load_traces, noiseless_scores
 from knotwork.report._words import describe_best, enumerate_words

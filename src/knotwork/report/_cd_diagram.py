@@ -13,8 +13,9 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import text_to_path
 
 from knotwork._checks import argument_error, check_bool
+from knotwork._look import Theme
 from knotwork._writing import fixed, significant
-from knotwork.report._style import Style, Theme, root_figure, theme_of
+from knotwork.report._style import Style, root_figure, theme_of
 from knotwork.stats import check_not_negative, cliques, read_numbers
 
 Floats = npt.NDArray[np.float64]

@@ -11,6 +11,7 @@ import pandas as pd
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator, NullLocator
 
+from knotwork._look import LIGHT, TYPE
 from knotwork._writing import DASH, between, counted, duration, fixed, significant
 from knotwork.encoders import METHOD_TABLE, EncodingName
 from knotwork.report._aggregate import (
@@ -26,7 +27,7 @@ from knotwork.report._aggregate import (
     sizes_of,
 )
 from knotwork.report._page import Drawing, Picture
-from knotwork.report._style import LIGHT, add_legend, draw_point, label_points, new_panels, panel_title
+from knotwork.report._style import add_legend, draw_point, label_points, new_panels, panel_title
 from knotwork.report._tables import ReportTable, cell_rows, size_cell
 from knotwork.stats import RankIntervals, average_ranks, relative_errors, wilcoxon_holm
 
@@ -286,7 +287,7 @@ def time_picture(summary: pd.DataFrame) -> Picture | None:
             if row.min < row.max:
                 gid = drawing.part(f"range-{p}-{m}-{s}", method=row.method)
                 axes.plot([x, x], [1000 * row.min, 1000 * row.max], color=LIGHT.ink, linewidth=1.1, gid=gid)
-    figure.supylabel("milliseconds per epoch", fontsize=9.5, color=LIGHT.ink)
+    figure.supylabel("milliseconds per epoch", fontsize=TYPE.title, color=LIGHT.ink)
     patches = [Patch(color=colours[s % len(colours)]) for s in range(len(sizes))]
     add_legend(figure, patches, list(map(name_size, sizes)), loc="outside upper right", ncols=len(sizes))
     grid[-1].set_xticks(np.arange(len(methods)), methods, rotation=30, ha="right", rotation_mode="anchor")
@@ -384,8 +385,8 @@ def _cost_picture(table: RankTable, points: pd.DataFrame, limits: tuple[float, f
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_yticks(levels)
     axes.set_ylim(levels[-1], levels[0])
-    axes.set_xlabel("time per epoch, median over data sets and backbones", fontsize=9)
-    axes.set_ylabel("average rank (best on top)", fontsize=9)
+    axes.set_xlabel("time per epoch, median over data sets and backbones", fontsize=TYPE.text)
+    axes.set_ylabel("average rank (best on top)", fontsize=TYPE.text)
     label_points(axes, list(points.index), points=places, line=front)
     return drawing.picture(
         file_name("cost", table.task, table.size),

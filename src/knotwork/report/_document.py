@@ -11,6 +11,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from knotwork._checks import argument_error
+from knotwork._look import LIGHT
 from knotwork._writing import counted, script
 from knotwork.report import _costs, _figures, _tables, _traces, _words
 from knotwork.report._aggregate import (
@@ -23,7 +24,7 @@ from knotwork.report._aggregate import (
     wide_problems,
 )
 from knotwork.report._page import PAGE_LIMITS, Content, Picture, ReportFiles, Section, page_template
-from knotwork.report._style import DARK, LIGHT, method_colour
+from knotwork.report._style import method_colour
 from knotwork.report._tables import ReportTable
 from knotwork.report._traces import Traces, load_traces
 from knotwork.study import load_results, read_manifests, with_known
@@ -167,8 +168,6 @@ def make_report(
             "failures": _words.list_failures(frame),
         },
         budgets=None if main is None else _costs.BUDGET_RULES,
-        light=LIGHT,
-        dark=DARK,
         knotwork_version=version("knotwork"),
         writing=Markup(script()),
     )
@@ -179,7 +178,7 @@ def make_report(
 def _colour_name(method: str) -> str:
     """Return the name of a method's colour in the style of the page."""
     colour = method_colour(method, LIGHT)
-    return next(name for name, value in vars(LIGHT).items() if value == colour)
+    return {value: name for name, value in vars(LIGHT).items()}[colour]  # the last one is a colour of data
 
 
 def _without_repeats(frames: list[pd.DataFrame]) -> pd.DataFrame:

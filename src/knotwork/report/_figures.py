@@ -15,6 +15,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
 from knotwork._checks import argument_error
+from knotwork._look import LIGHT, TYPE
 from knotwork._ticks import round_ticks
 from knotwork._writing import DASH, between, fixed
 from knotwork.encoders import METHOD_TABLE, EncodingName
@@ -33,7 +34,6 @@ from knotwork.report._aggregate import (
 from knotwork.report._cd_diagram import draw_cd_diagram
 from knotwork.report._page import PAGE_LIMITS, Drawing, Picture
 from knotwork.report._style import (
-    LIGHT,
     PHONE,
     Style,
     add_legend,
@@ -198,7 +198,7 @@ def _draw_rank_lines(panels: Sequence[Sequence[RankTable]], *, narrow: bool = Fa
         axes.set_ylim(max(ranks) + 0.6, min(ranks) - 0.6)
         _name_ends(axes, methods, ends=ends, panel=p, bold=leaders)
         panel_title(axes, tables[0].task.capitalize(), size=10.5)
-    grid[0].set_ylabel("average rank, best on top", fontsize=9)
+    grid[0].set_ylabel("average rank, best on top", fontsize=TYPE.text)
     return drawing
 
 
@@ -217,7 +217,7 @@ def _name_ends(
         name = methods[i] if len(methods[i]) <= 24 else f"{methods[i][:23]}…"
         style: Style = {"fontweight": "bold" if methods[i] in bold else "normal", "gid": f"lead-{panel}-{i}-name"}
         at = (right + 0.13 * max(1.0, right), y)
-        look: Style = {"va": "center", "fontsize": 8.5, "color": LIGHT.ink, "annotation_clip": False}
+        look: Style = {"va": "center", "fontsize": TYPE.small, "color": LIGHT.ink, "annotation_clip": False}
         axes.annotate(name, ends[i], xytext=at, arrowprops=line, bbox=box, **look, **style)
 
 
@@ -257,7 +257,7 @@ def draw_rank_dots(panels: Sequence[Sequence[RankTable]], *, narrow: bool = Fals
             draw_point(axes, table.ranks[place], row, method=method, size=7, gid=gid)
         axes.set_yticks(range(len(table.methods)), [table.methods[i][:24] for i in table.order])
         axes.invert_yaxis()
-        axes.set_xlabel("average rank (lower is better)", fontsize=9)
+        axes.set_xlabel("average rank (lower is better)", fontsize=TYPE.text)
         panel_title(axes, table.label, size=10.5)
     return drawing
 
@@ -291,7 +291,7 @@ def draw_heatmap(
     axes.spines[:].set_visible(False)
     shares = _shares(table, lower_is_better)
     best = np.max(shares, axis=1, initial=0.0, where=np.isfinite(shares))
-    centred: Style = {"ha": "center", "va": "center", "fontsize": 8.5}
+    centred: Style = {"ha": "center", "va": "center", "fontsize": TYPE.small}
     for (i, j), value in np.ndenumerate(table):
         fill, ink, text = LIGHT.background, LIGHT.muted, DASH
         if np.isfinite(value):
@@ -301,7 +301,7 @@ def draw_heatmap(
         axes.add_patch(Rectangle((j, tops[i]), 0.97, 0.94, facecolor=fill, edgecolor="none", gid=gid))
         axes.text(j + 0.485, tops[i] + 0.5, text, color=ink, gid=f"{gid}-text", fontweight=weight, **centred)
     for i, head in heads:
-        style: Style = {"ha": "left", "va": "center", "fontsize": 9, "color": LIGHT.ink, "fontweight": "bold"}
+        style: Style = {"ha": "left", "va": "center", "fontsize": TYPE.text, "color": LIGHT.ink, "fontweight": "bold"}
         axes.text(0, tops[i] - 1 + 0.6, head, **style)
     axes.set_xticks(np.arange(len(columns)) + 0.485, columns, rotation=35, ha="left", rotation_mode="anchor")
     axes.xaxis.tick_top()
@@ -410,7 +410,7 @@ def _draw_scores(panels: Sequence[tuple[str, Score, pd.DataFrame]], *, columns: 
         axes.invert_yaxis()
         round_ticks(axes.xaxis)
         panel_title(axes, title)
-        axes.set_xlabel(f"{score.label} ({score.direction})", fontsize=9)
+        axes.set_xlabel(f"{score.label} ({score.direction})", fontsize=TYPE.text)
     return drawing
 
 
@@ -468,7 +468,7 @@ def legend_of(figure: Figure, methods: Sequence[str], *, most: int = 12) -> None
     """Add a legend above the panels, `most` names on a line: families, and methods whose size is not chosen."""
     looks = {method if method in _STYLES else EncodingName.parse(method).family: look_of(method) for method in methods}
     handles = [Line2D([], [], linewidth=1.6, **look) for look in looks.values()]
-    add_legend(figure, handles, list(looks), loc="outside upper right", fontsize=8.5, ncols=min(len(handles), most))
+    add_legend(figure, handles, list(looks), loc="outside upper right", ncols=min(len(handles), most))
 
 
 def look_of(method: str) -> Style:

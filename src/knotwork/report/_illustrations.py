@@ -11,9 +11,10 @@ from matplotlib.figure import Figure
 
 from knotwork import basis
 from knotwork._checks import argument_error
+from knotwork._look import TYPE, Theme
 from knotwork._writing import fixed
 from knotwork.encoders import PiecewiseLinearEncoder, SplineEncoder, make_encoder
-from knotwork.report._style import Theme, clean_axes, new_figure, new_panels, panel_title, theme_of
+from knotwork.report._style import clean_axes, new_figure, new_panels, panel_title, theme_of
 
 PANELS = {
     "PLE": "piecewise-linear ramps, edges at splits of a tree",
@@ -141,7 +142,7 @@ def draw_encoded_value(values: npt.ArrayLike, x: float = 0.58, *, size: int = 6,
         panel_title(curves, traits.label, theme)
     for axes in grid[:-1, 0]:
         axes.tick_params(labelbottom=False)
-    grid[-1, 0].set_xlabel("value, scaled to [0, 1]", fontsize=9)
+    grid[-1, 0].set_xlabel("value, scaled to [0, 1]", fontsize=TYPE.text)
     return figure
 
 
@@ -160,7 +161,7 @@ def _draw_scalars(axes: Axes, bars: Axes, column: Floats, *, x: float, theme: Th
     bars.invert_yaxis()
     bars.axvline(0, color=theme.muted, linewidth=0.8)
     for place, value in enumerate(scaled.values()):
-        bars.text(max(value, 0) + 0.03, place, fixed(value, 2), va="center", fontsize=8.5, color=theme.ink)
+        bars.text(max(value, 0) + 0.03, place, fixed(value, 2), va="center", fontsize=TYPE.small, color=theme.ink)
     bars.set_xlim(min(0, *scaled.values()) - 0.05, max(1.0, *scaled.values()) + 0.3)
     panel_title(bars, "one coordinate", theme)
 
@@ -185,7 +186,7 @@ def _draw_family(axes: Axes, bars: Axes, column: Floats, *, family: str, x: floa
     clean_axes(bars, theme)
     bars.bar(np.arange(1, size + 1), marked[0], color=shades, width=0.7)
     for place, value in enumerate(marked[0], 1):
-        bars.text(place, value, fixed(value, 2), ha="center", va="bottom", fontsize=7.5, color=theme.ink)
+        bars.text(place, value, fixed(value, 2), ha="center", va="bottom", fontsize=TYPE.tiny, color=theme.ink)
     bars.set_xticks(np.arange(1, size + 1), [f"e{index}".translate(_SUBSCRIPTS) for index in range(1, size + 1)])
     bars.set(yticks=[], ylim=(1.2 * min(0.0, float(marked.min())), max(1.0, float(marked.max())) * 1.2))
     bars.spines["left"].set_visible(False)
@@ -263,9 +264,9 @@ def draw_fits(panels: Sequence[FitPanel], *, edges: npt.ArrayLike = (), dark: bo
             axes.plot(panel.grid, panel.truth, color=theme.ink, linewidth=1.2, linestyle="--", zorder=2, label="truth")
             axes.plot(panel.grid, fit.curve, color=colour, linewidth=2, zorder=3, label=fit.name, gid="fit")
             panel_title(axes, f"{panel.title}: {fit.name}" + (f", {fit.note}" if fit.note else ""), theme)
-        row[0].set_ylabel(panel.ylabel, fontsize=9)
+        row[0].set_ylabel(panel.ylabel, fontsize=TYPE.text)
     for axes in grid[-1]:
-        axes.set_xlabel("x", fontsize=9)
+        axes.set_xlabel("x", fontsize=TYPE.text)
     return figure
 
 
@@ -290,9 +291,9 @@ def draw_scatter(x: npt.ArrayLike, y: npt.ArrayLike, *, xlabel: str, ylabel: str
     for axes in (above, below):
         clean_axes(axes, theme)
     above.plot(feature, target, ".", color=theme.blue, markersize=2.5, alpha=0.3, rasterized=True, gid="points")
-    above.set_ylabel(ylabel, fontsize=9)
+    above.set_ylabel(ylabel, fontsize=TYPE.text)
     below.hist(feature, bins=60, color=theme.grey)
     below.set(yticks=[])
     below.spines["left"].set_visible(False)
-    below.set_xlabel(xlabel, fontsize=9)
+    below.set_xlabel(xlabel, fontsize=TYPE.text)
     return figure

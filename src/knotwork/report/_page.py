@@ -16,7 +16,8 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from knotwork._files import write_together
-from knotwork.report._style import LIGHT, PHONE, Theme, dark_svg, darken, natural_width, recoloured, svg_text
+from knotwork._look import LIGHT, Theme, icon, look_style
+from knotwork.report._style import PHONE, dark_svg, darken, natural_width, recoloured, svg_text
 from knotwork.report._tables import ReportTable
 
 _IMAGE = re.compile(r"<image\b([^>]*?)/>")
@@ -267,7 +268,8 @@ class ReportFiles:
 def save_figure(figure: Figure, path: Path) -> Path:
     """Write a figure as SVG for light backgrounds, and a second file for dark ones, with ``_dark`` in its name.
 
-    Text stays text, and equal figures give equal files. Column names are never interpreted as formulas.
+    Text stays text, and equal figures give equal files. Column names are never interpreted as formulas. The background
+    is transparent, so that the figure has that of the page.
 
     Parameters
     ----------
@@ -283,6 +285,7 @@ def save_figure(figure: Figure, path: Path) -> Path:
     """
     path = Path(path)
     text, dark = svg_text(figure), path.with_stem(f"{path.stem}_dark")
+    text = text.replace(f'style="fill: {LIGHT.background.lower()}"', 'style="fill: none"')
     _write_together({path: text.encode(), dark: dark_svg(text).encode()})
     return dark
 
@@ -308,6 +311,7 @@ def page_template(name: str) -> Template:
         lstrip_blocks=True,
     )
     environment.filters["whole"] = _whole
+    environment.globals |= {"icon": icon(), "look": look_style()}
     return environment.get_template(name)
 
 

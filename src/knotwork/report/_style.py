@@ -5,7 +5,6 @@ import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal, final
 
@@ -22,56 +21,10 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.text import Text
 
-from knotwork._pictures import BLUE
+from knotwork._look import DARK, FIGURE_FONTS, LIGHT, TYPE, Theme
 from knotwork.basis import FAMILIES
 from knotwork.encoders import METHOD_TABLE, EncodingName
 from knotwork.knots import PLACEMENTS
-
-
-@dataclass(frozen=True)
-class Theme:
-    """Colours of one mode; data colours differ in lightness, for colour-blind readers and prints.
-
-    Parameters
-    ----------
-    background, soft : str
-        Background of pages and figures, and of cards.
-    ink, muted, link, line : str
-        Text, secondary text, links, and grid lines.
-    blue, orange, green, pink, grey, red : str
-        Colours of data.
-    """
-
-    background: str
-    soft: str
-    ink: str
-    muted: str
-    link: str
-    line: str
-    blue: str
-    orange: str
-    green: str
-    pink: str
-    grey: str
-    red: str
-
-    @property
-    def data_colours(self) -> tuple[str, ...]:
-        """Colours of data, in the order in which figures use them."""
-        return self.blue, self.orange, self.green, self.pink, self.red, self.grey
-
-
-LIGHT = Theme(
-    background="#FFFFFF", soft="#F4F6F8", ink="#1F2328", muted="#636A71", link="#005A8C", line="#D9DDE1",
-    blue=BLUE, orange="#CA8008", green="#008067", pink="#A23881", grey="#78828B", red="#85180D",
-)  # fmt: skip
-"""Colours of figures for light backgrounds."""
-
-DARK = Theme(
-    background="#15181C", soft="#1E2329", ink="#E8EAED", muted="#9AA2AB", link="#7CC4F0", line="#343A41",
-    blue="#3B8DD5", orange="#FFCC6F", green="#56D6B1", pink="#EB92C5", grey="#707881", red="#FF6C59",
-)  # fmt: skip
-"""Colours of figures for dark backgrounds."""
 
 _MARKERS, _LEARNED = "os^Dphd8", "P*<>XH1234"
 """Markers of the registered placements, in their order, and of learned knots that start from them."""
@@ -100,8 +53,6 @@ _SHIFTS = np.array(
     ]
 )
 """Offsets of a name from its point, in typographic points, preferred ones first."""
-
-_FONTS = "'DejaVu Sans', Verdana, 'Segoe UI', system-ui, sans-serif"
 
 
 @contextmanager
@@ -164,13 +115,13 @@ def clean_axes(axes: Axes, theme: Theme) -> None:
     axes.set_facecolor(theme.background)
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(theme.muted)
-    axes.tick_params(colors=theme.muted, labelcolor=theme.ink, labelsize=9)
+    axes.tick_params(colors=theme.muted, labelcolor=theme.ink, labelsize=TYPE.text)
     for text in (axes.xaxis.label, axes.yaxis.label, axes.title):
         text.set_color(theme.ink)
     axes.set_axisbelow(True)
 
 
-def panel_title(axes: Axes, text: str, theme: Theme = LIGHT, size: float = 9.5) -> None:
+def panel_title(axes: Axes, text: str, theme: Theme = LIGHT, size: float = TYPE.title) -> None:
     """Write the title of a panel."""
     axes.set_title(text, fontsize=size, loc="left", color=theme.ink)
 
@@ -218,12 +169,18 @@ def root_figure(axes: Axes) -> Figure:
 
 def name_axes(figure: Figure, x: str, y: str) -> None:
     """Write the labels that all panels of a figure share."""
-    figure.supxlabel(x, fontsize=9.5, color=LIGHT.ink)
-    figure.supylabel(y, fontsize=9.5, color=LIGHT.ink)
+    figure.supxlabel(x, fontsize=TYPE.title, color=LIGHT.ink)
+    figure.supylabel(y, fontsize=TYPE.title, color=LIGHT.ink)
 
 
 def add_legend(
-    figure: Figure, handles: Sequence[Artist], labels: Sequence[str], *, loc: Corner, fontsize: float = 8, **style: Any
+    figure: Figure,
+    handles: Sequence[Artist],
+    labels: Sequence[str],
+    *,
+    loc: Corner,
+    fontsize: float = TYPE.small,
+    **style: Any,
 ) -> Legend:
     """Add a legend outside of the panels."""
     return figure.legend(handles, labels, loc=loc, fontsize=fontsize, frameon=False, labelcolor=LIGHT.ink, **style)
@@ -239,7 +196,7 @@ def _settle_layout(figure: Figure) -> None:
 
 
 def label_points(
-    axes: Axes, names: Sequence[str], *, points: npt.ArrayLike, size: float = 8, line: npt.ArrayLike = ()
+    axes: Axes, names: Sequence[str], *, points: npt.ArrayLike, size: float = TYPE.small, line: npt.ArrayLike = ()
 ) -> None:
     """Write each name next to its point, where it overlaps as few names, points and parts of a line as possible.
 
@@ -292,8 +249,8 @@ def svg_text(figure: Figure) -> str:
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "knotwork"}), _without_glyph_warnings():
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     text = re.sub(r"<metadata>.*?</metadata>\s*", "", buffer.getvalue(), flags=re.DOTALL)
-    text = re.sub(r"(font: [^;\"]*?px) [^;\"]*", rf"\1 {_FONTS}", text)
-    return re.sub(r"font-family: [^;\"]*", f"font-family: {_FONTS}", text)
+    text = re.sub(r"(font: [^;\"]*?px) [^;\"]*", rf"\1 {FIGURE_FONTS}", text)
+    return re.sub(r"font-family: [^;\"]*", f"font-family: {FIGURE_FONTS}", text)
 
 
 def dark_svg(text: str) -> str:

@@ -12,13 +12,14 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 from sklearn.metrics import roc_auc_score
 
+from knotwork._look import LIGHT, TYPE
 from knotwork._writing import counted, fixed, significant
 from knotwork.datasets import SYNTHETIC, illustration_curve, illustration_probability, load_dataset
 from knotwork.report._aggregate import SCORES, in_order, of_size
 from knotwork.report._figures import legend_of, look_of
 from knotwork.report._illustrations import FitPanel, FittedCurve, draw_fits, draw_scatter
 from knotwork.report._page import Drawing, Picture
-from knotwork.report._style import LIGHT, Style, add_legend, draw_point, name_axes, new_panels, panel_title
+from knotwork.report._style import Style, add_legend, draw_point, name_axes, new_panels, panel_title
 from knotwork.study import PLANS, load_curves, load_histories, load_knot_paths, load_plan
 
 Floats = npt.NDArray[np.float64]
@@ -95,7 +96,7 @@ def draw_learning_curves(curves: Mapping[str, pd.DataFrame], *, ylabel: str) -> 
     drawing = Drawing(figure)
     for axes, name in ((left, "training loss"), (right, ylabel)):
         panel_title(axes, name)
-        axes.set_xlabel("epoch", fontsize=9)
+        axes.set_xlabel("epoch", fontsize=TYPE.text)
     left.set_yscale("log")
     left.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5]))
     left.yaxis.set_minor_locator(NullLocator())
@@ -206,7 +207,7 @@ def draw_knot_trajectories(knots: Mapping[str, Floats], *, warm_up: int = 0) -> 
         panel_title(axes, name)
     starts = [significant(start, 3) for start in next(iter(knots.values()))[0]]
     handles = [Line2D([], [], color=colours[k % len(colours)]) for k in range(len(starts))]
-    style: Style = {"title": "start of the knot", "title_fontsize": 8, "alignment": "left"}
+    style: Style = {"title": "start of the knot", "title_fontsize": TYPE.small, "alignment": "left"}
     legend = add_legend(figure, handles, starts, loc="outside upper left", ncols=min(len(starts), 8), **style)
     legend.get_title().set_color(LIGHT.ink)
     name_axes(figure, "epoch", "distance from the start")
