@@ -58,8 +58,8 @@ def _against(errors: Sequence[ErrorRow]) -> str:
     name = "no model" if best.name == "No model" else name
     gain = 1.0 - model.error / best.error
     if abs(gain) < 0.005:
-        return f"the same error as {name}"
-    whose = f"{name}'s error" if name != "no model" else "the error of no model"
+        return f"the same error as {best.phrase or name}"
+    whose = f"the error of {best.phrase or name}" if best.phrase or name == "no model" else f"{name}'s error"
     return f"{percent(abs(gain), 0)} {'below' if gain > 0 else 'above'} {whose}"
 
 
