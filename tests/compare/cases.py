@@ -64,7 +64,7 @@ def shorten(patch):
 
 def draw_nothing(patch):
     """Write an empty page, because figures take most of the time of a short comparison."""
-    patch.setattr(run.ComparisonRun, "_write_model_page", lambda *given: "")
+    patch.setattr(run.ComparisonRun, "_write_model_page", lambda *given: None)
     patch.setattr(run.ComparisonRun, "_choices", lambda *given: [])
     patch.setattr(run, "write_page", lambda page, *given, **settings: page.touch())
 

@@ -10,7 +10,7 @@ from warnings import catch_warnings, simplefilter
 import pytest
 
 from knotwork import _files as files
-from knotwork._model_page import notebook_view, subject_of
+from knotwork._model_page import headline, notebook_view, subject_of
 from knotwork.compare._models import fit_additive
 from knotwork.compare._page import write_page
 from knotwork.errors import ColumnWarning
@@ -39,11 +39,12 @@ class Reader(HTMLParser):
         self.text += "" if self._silent else data
 
 
-def make_view(source):
-    """Return the top third of the page of a linear model of a table."""
+def make_model(source):
+    """Return the sentence and the top third of the page of a linear model of a table."""
     with catch_warnings():
         simplefilter("ignore", ColumnWarning)
-        return notebook_view(subject_of(fit_additive("linear", source)), page="model.html")
+        subject = subject_of(fit_additive("linear", source))
+    return headline(subject, []), notebook_view(subject, page="model.html")
 
 
 def make_page(folder, *, names=("a", "b", "c"), target="y", name="table.csv", n_classes=0, **words):
@@ -54,7 +55,7 @@ def make_page(folder, *, names=("a", "b", "c"), target="y", name="table.csv", n_
     source = make_source(frame, target, name=name, classes=classes)
     page = folder / "report.html"
     write_page(
-        page, make_ranking(source), source, view=make_view(source), words=make_words(source, **words),
+        page, make_ranking(source), source, model=make_model(source), words=make_words(source, **words),
         choices=make_choices(names),
     )  # fmt: skip
     return page
@@ -165,11 +166,11 @@ def test_banners_stand_beside_the_verdict(plain):
 @NEEDS_CHROMIUM
 @pytest.mark.parametrize(("width", "height"), [(1400, 1000), (390, 844)])
 def test_verdict_and_ranking_are_on_the_first_screen(plain, width, height):
-    names = "['h1', '.lead', '#figure-ranking', 'nav']"
+    names = "['h1', '.lead', '#figure-ranking', 'nav', 'a[href=\"model.html\"]']"
     tops = f"{names}.map(each => document.querySelector(each).getBoundingClientRect().top)"
     with Browser(plain, width=width) as opened:
-        title, verdict, ranking, contents = opened.evaluate(tops)
-    assert 0 <= title < verdict < ranking < 0.6 * height
+        title, verdict, ranking, contents, model = opened.evaluate(tops)
+    assert 0 <= title < verdict < model < ranking < 0.6 * height
     if width < 400:
         assert contents > verdict
 

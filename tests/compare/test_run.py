@@ -17,6 +17,7 @@ from knotwork._checks import warn_user
 from knotwork._cli import app
 from knotwork.compare import CompareOptions, compare_table, predict_table
 from knotwork.compare import _budget as budget
+from knotwork.compare import _explained as explained
 from knotwork.compare import _rounds as rounds_of
 from knotwork.compare import _run as run
 from knotwork.compare import _scoring as scoring
@@ -305,6 +306,21 @@ def test_ctrl_c_in_the_last_step_is_told_once(tmp_path, figureless, monkeypatch)
     assert "\n".join(result.summary).count("no model was saved") == 1
     assert "saved model" not in "\n".join(result.summary)
     assert not (tmp_path / "out" / "model.knotwork").exists()
+
+
+def test_ctrl_c_in_the_page_of_the_model_leaves_the_rest(tmp_path, short, monkeypatch):
+    def stop(*given, **about):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(explained, "report_text", stop)
+    result = compare_table(write_flats(tmp_path), "rent", out=tmp_path / "out", options=SINGLE, device="cpu")
+    assert (result.interrupted, result.model_page) == (True, None)
+    assert result.model_path.exists()
+    assert not (tmp_path / "out" / "model.html").exists()
+    page = words(result.page)
+    assert "Interrupted" in page
+    assert "before the page of the model was written" in page
+    assert "Page of the model" not in "\n".join(result.summary)
 
 
 def test_ctrl_c_before_anything_was_compared(tmp_path, short, monkeypatch):

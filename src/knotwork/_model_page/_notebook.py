@@ -7,7 +7,7 @@ import numpy as np
 
 from knotwork._model_page._columns import column_kind
 from knotwork._model_page._errors import ErrorRow, error_rows
-from knotwork._model_page._sentences import header, made_facts
+from knotwork._model_page._sentences import headline, made_facts
 from knotwork._model_page._subject import Floats, PageRows, PageSubject
 from knotwork._writing import significant
 
@@ -35,14 +35,12 @@ def view(
     n_classes = len(subject.outputs) if subject.task == "classification" else 0
     if errors is None:
         errors = [] if kept is None else error_rows(kept, subject.error, n_classes=n_classes, is_quick=True)
-    words = header(subject, kept, errors)
-    score = f": {words['score']}" if words["score"] else ""
     facts = (
         f"{text} {label}" if label in ("rows", "columns") else f"{label} {text}" for label, text in made_facts(subject)
     )
     about = " · ".join([subject.kind, *facts])
     strip = _strip(errors) if errors else ""
-    caution = subject.record.caution if subject.record is not None else ""
+    caution = subject.record.caution if subject.record is not None and not page else ""  # the page has it
     amber = (
         f'<p style="margin:6px 0;border-left:3px solid #d98a00;padding-left:8px">{_text(caution)}</p>'
         if caution
@@ -53,7 +51,7 @@ def view(
         whole = f'<a href="{_text(page)}">The whole page of the model</a>'
     return (
         '<div style="font:13px/1.45 system-ui,sans-serif;max-width:900px;margin:6px 0">'
-        f'<p style="font-size:17px;font-weight:600;margin:0 0 2px">{_text(words["sentence"])}{_text(score)}</p>'
+        f'<p style="font-size:17px;font-weight:600;margin:0 0 2px">{_text(headline(subject, errors))}</p>'
         f'<p style="margin:0 0 8px;opacity:.7">{_text(about)}</p>{amber}{strip}{_columns(subject, kept)}'
         f'<p style="margin:8px 0 0">{whole}</p></div>'
     )

@@ -23,6 +23,12 @@ def header(subject: PageSubject, kept: PageRows | None, errors: Sequence[ErrorRo
     return {"sentence": quality[0], "score": ", ".join(parts), "basis": basis}
 
 
+def headline(subject: PageSubject, errors: Sequence[ErrorRow]) -> str:
+    """Return the main sentence as one."""
+    words = header(subject, None if subject.record is None else subject.record.kept, errors)
+    return ": ".join(each for each in (words["sentence"], words["score"]) if each)
+
+
 def _numbers(subject: PageSubject, kept: PageRows) -> tuple[str, str]:
     """Return how far predictions of numbers are off on a typical row, and R²."""
     target = kept.target.reshape(len(kept.target), -1)

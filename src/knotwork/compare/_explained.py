@@ -12,6 +12,7 @@ from knotwork._model_page import (
     FitRecord,
     PageRows,
     PageSubject,
+    headline,
     kept_places,
     limited,
     notebook_view,
@@ -56,13 +57,13 @@ class ExplainedModel:
     test_to_train: float
     cautions: tuple[str, ...] = ()
 
-    def write(self, path: Path, deadline: float) -> str:
-        """Write the page, with less in it after a deadline; return its top third as HTML without scripts."""
+    def write(self, path: Path, deadline: float) -> tuple[str, str]:
+        """Write the page, with less in it after a deadline; return its main sentence, and its top third as HTML."""
         subject = limited(self._subject(), deadline)
         assert subject.record is not None
         errors = self._errors(subject)
         write_text(path, report_text(subject, subject.record.kept, ranking=errors))
-        return notebook_view(subject, errors=errors, page=path.name)
+        return headline(subject, errors), notebook_view(subject, errors=errors, page=path.name)
 
     def _subject(self) -> PageSubject:
         """Return the model with rows of the comparison, whose predictions are those of the ranking."""

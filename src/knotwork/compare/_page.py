@@ -82,17 +82,17 @@ def write_page(
     compared: Source,
     *,
     words: dict[str, Any],
-    view: str = "",
+    model: tuple[str, str] | None = None,
     choices: Sequence[FeatureChoice] = (),
     duration: Callable[[], str] = str,
 ) -> None:
     """Write the page of the ranking, with the top third of the page of the recommended model.
 
-    `compared` has the tested rows, in the order of the predictions out of fold of the ranking. `view` is that third as
-    HTML, empty without a page of the model. `choices` are the encodings that suit each numerical column, if they were
-    compared. `words` has the other texts: ``numbers``, ``warnings``, ``failed``, ``done``, ``code``, ``interrupted``,
-    ``saved`` (which model), ``evidence`` (what the ranking rests on), and ``banners`` (its limits). `duration` is
-    called last: it returns the duration of the comparison in words.
+    `compared` has the tested rows, in the order of the predictions out of fold of the ranking. `model` is the main
+    sentence of the page of the model and that third as HTML, None without such a page. `choices` are the encodings that
+    suit each numerical column, if they were compared. `words` has the other texts: ``numbers``, ``warnings``,
+    ``failed``, ``done``, ``code``, ``interrupted``, ``saved`` (which model), ``evidence`` (what the ranking rests on),
+    and ``banners`` (its limits). `duration` is called last: it returns the duration of the comparison in words.
     """
     content: dict[str, Any] = dict(
         **words,
@@ -101,7 +101,8 @@ def write_page(
         target=compared.target_name,
         table=ranking_table(ranking, compared.task),
         picture=_shown(figures.ranking_picture(ranking)),
-        view=Markup(view),
+        headline="" if model is None else model[0],
+        view="" if model is None else Markup(model[1]),
         training=[_shown(picture) for picture in _training(ranking, compared)],
         choices=_shown(figures.choices_picture(choices)) if choices else None,
         how=HOW,

@@ -553,28 +553,35 @@ class ComparisonRun:
             return []
         return [choice for choice in choose_features(prepared, names) if choice.losses]
 
-    def _write_model_page(self, rounds: Rounds) -> str:
-        """Write the page of the model; return its top third, or nothing without a model or after Ctrl-C."""
+    def _write_model_page(self, rounds: Rounds) -> tuple[str, str] | None:
+        """Write the page of the model; return its sentence and top third, or None without a model or after Ctrl-C."""
         if self.trained_on is None:
-            return ""
-        cautions = () if self.model_path is not None else (self.saved,)
+            return None
+        cautions = []
+        if self.model_path is None:
+            cautions.append(self.saved)
+        if rounds.banners or self.interrupted:
+            cautions.append("The comparison was cut short: a longer one might recommend another model.")
+        if self.trained_on.n_rows < self.source.n_rows:
+            counts = f"{counted(self.trained_on.n_rows)} of {counted(self.source.n_rows)}"
+            cautions.append(f"Time was short: it was trained on {counts} rows.")
         about: dict[str, Any] = {"ranking": self.ranking, "test_to_train": rounds.test_to_train}
-        about["cautions"] = (*cautions, *rounds.banners)
+        about["cautions"] = tuple(cautions)
         explained = ExplainedModel(self.model, self.trained_on, rounds.tested, **about)
         page = self.out / PAGE
         try:
-            view = explained.write(page, time.perf_counter() + max(REMAINING.page * self.left, 1.0))
+            shown = explained.write(page, time.perf_counter() + max(REMAINING.page * self.left, 1.0))
         except KeyboardInterrupt:
             self.interrupted = True
             self._note("Ctrl-C ended the comparison before the page of the model was written.")
-            return ""
+            return None
         self.model_page = page
-        return view
+        return shown
 
     def _write(self, rounds: Rounds, warnings: list[str]) -> Path:
         """Write the pages and the tables."""
         n_features = self.source.features.shape[1]
-        view = self._write_model_page(rounds)
+        model = self._write_model_page(rounds)
         texts = {
             "failed": [str(row.candidate) for row in rounds.networks if not row.is_finite],
             "warnings": warnings,
@@ -597,7 +604,7 @@ class ComparisonRun:
         write_text(self.out / "ranking.csv", ranking_frame(self.ranking).to_csv(index=False))
         scored = [line.scored for line in self.ranking.lines]
         write_text(self.out / "folds.csv", fold_frame(scored).to_csv(index=False))
-        about: dict[str, Any] = {"words": texts, "view": view, "choices": choices, "duration": self._finished}
+        about: dict[str, Any] = {"words": texts, "model": model, "choices": choices, "duration": self._finished}
         write_page(page, self.ranking, rounds.tested, **about)
         return page
 
