@@ -138,7 +138,6 @@ def test_boosting_that_wins_is_saved_as_a_bag_of_the_folds(tmp_path, monkeypatch
     assert loaded.validation_score_ == pytest.approx(np.sqrt(np.mean(errors**2)))
 
 
-@pytest.mark.parametrize("make", [curved, classes])
 @pytest.mark.parametrize("about", [{"groups": "person"}, {"validation": "time"}])
 @pytest.mark.parametrize("kind", ["linear", "ensemble"])
 def test_pages_of_other_folds_have_their_predictions(tmp_path, monkeypatch, about, kind):
@@ -151,6 +150,7 @@ def test_pages_of_other_folds_have_their_predictions(tmp_path, monkeypatch, abou
     assert (result.compared.n_rows < len(frame)) == ("validation" in about)
 
 
+@pytest.mark.parametrize("make", [curved, classes])
 def test_a_single_network_that_wins_is_saved_with_its_encoding(tmp_path, monkeypatch, make):
     prefer(monkeypatch, "encoding")
     result, loaded = compare(tmp_path, make(), monkeypatch)

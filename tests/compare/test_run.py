@@ -463,6 +463,7 @@ def test_a_wide_table_is_compared_with_fewer_columns_and_fitted_with_all_if_time
 
 
 def test_importances_that_would_take_too_long_are_skipped(tmp_path, figureless, monkeypatch):
+    prefer(monkeypatch, "boosting")  # an additive model has them from its fit
     monkeypatch.setattr(run, "REMAINING", replace(run.REMAINING, importances=0.0))
     monkeypatch.setattr(rounds_of, "EXTENSIONS", replace(rounds_of.EXTENSIONS, repetitions=1))
     sentences = []
