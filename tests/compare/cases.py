@@ -54,8 +54,7 @@ def write_flats(folder, n=240, seed=0, *, target="rent", name="flats.csv"):
 
 
 def shorten(patch):
-    """Compare networks of three epochs, save small ensembles, and show two features on pages."""
-    patch.setattr(run, "feature_effects", partial(run.feature_effects, most=2))
+    """Compare networks of three epochs, and save small ensembles."""
     for module in (budget, rounds):
         patch.setattr(module, "SCHEDULED", replace(budget.SCHEDULED, most_epochs=3))
     patch.setattr(run, "TrainingConfig", partial(run.TrainingConfig, max_epochs=3))
@@ -65,7 +64,7 @@ def shorten(patch):
 
 def draw_nothing(patch):
     """Write an empty page, because figures take most of the time of a short comparison."""
-    patch.setattr(run, "feature_effects", lambda *given, **settings: [])
+    patch.setattr(run.ComparisonRun, "_write_model_page", lambda *given: None)
     patch.setattr(run.ComparisonRun, "_choices", lambda *given: [])
     patch.setattr(run, "write_page", lambda page, *given, **settings: page.touch())
 

@@ -1,10 +1,9 @@
-"""Comparisons that are made by hand, without training: rankings, predictions and features of any table."""
+"""Comparisons that are made by hand, without training: rankings and predictions of any table."""
 
 import numpy as np
 import pandas as pd
 
 from knotwork._preparation.columns import Columns
-from knotwork.compare._effects import FeaturePair, ShownFeature
 from knotwork.compare._inputs import Source
 from knotwork.compare._scoring import Scored
 from knotwork.compare._verdict import rank_candidates
@@ -86,23 +85,6 @@ def make_ranking(source, *, n_encodings=3, has_others=True):
     )
     rows = rows if has_others else rows[:n_encodings]
     return rank_candidates(rows, task=source.task, naive=2.0, test_to_train=0.5)
-
-
-def make_effects(source, *, label=""):
-    """Return features of `source` with curves, single rows, knots and a pair."""
-    effects = []
-    for name in source.features:
-        column = source.features[name]
-        is_number = column.dtype.kind == "f"
-        values = np.linspace(-2, 2, 20) if is_number else np.array(sorted(set(column)), dtype=object)
-        lines = np.random.default_rng(2).normal(size=(10, len(values)))
-        counts = np.full(20 if is_number else len(values), 10)
-        edges = np.linspace(-2, 2, 21) if is_number else None
-        knots = {"uniform": np.linspace(-1, 1, 5), "this model": np.linspace(-1, 0, 5)} if is_number else {}
-        pair = FeaturePair(source.features.columns[-1], values, values[:2], lines[:2], label) if not effects else None
-        curves = {label: lines.mean(axis=0)}
-        effects.append(ShownFeature(name, 1.0, values, curves, lines, counts, edges, knots, 0.1, pair))
-    return effects
 
 
 def make_words(source, **others):

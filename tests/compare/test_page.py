@@ -5,12 +5,16 @@ import os
 import re
 from html.parser import HTMLParser
 from itertools import pairwise
+from warnings import catch_warnings, simplefilter
 
 import pytest
 
 from knotwork import _files as files
+from knotwork._model_page import headline, notebook_view, subject_of
+from knotwork.compare._models import fit_additive
 from knotwork.compare._page import write_page
-from tests.compare.made import HOSTILE, make_choices, make_effects, make_ranking, make_source, make_table, make_words
+from knotwork.errors import ColumnWarning
+from tests.compare.made import HOSTILE, make_choices, make_ranking, make_source, make_table, make_words
 from tests.report.chromium import CHROMIUM, Browser
 
 NEEDS_CHROMIUM = pytest.mark.skipif(CHROMIUM is None, reason="NO CHROMIUM: the page was not opened in a browser")
@@ -35,6 +39,14 @@ class Reader(HTMLParser):
         self.text += "" if self._silent else data
 
 
+def make_model(source):
+    """Return the sentence and the top third of the page of a linear model of a table."""
+    with catch_warnings():
+        simplefilter("ignore", ColumnWarning)
+        subject = subject_of(fit_additive("linear", source))
+    return headline(subject, []), notebook_view(subject, page="model.html")
+
+
 def make_page(folder, *, names=("a", "b", "c"), target="y", name="table.csv", n_classes=0, **words):
     """Write the page of a table, and return its path."""
     classes = tuple(HOSTILE[:n_classes]) if target in HOSTILE else tuple(f"class {i}" for i in range(n_classes))
@@ -43,8 +55,8 @@ def make_page(folder, *, names=("a", "b", "c"), target="y", name="table.csv", n_
     source = make_source(frame, target, name=name, classes=classes)
     page = folder / "report.html"
     write_page(
-        page, make_ranking(source), source, effects=make_effects(source, label=classes[1] if classes else ""),
-        n_features=len(names), words=make_words(source, **words), choices=make_choices(names),
+        page, make_ranking(source), source, model=make_model(source), words=make_words(source, **words),
+        choices=make_choices(names),
     )  # fmt: skip
     return page
 
@@ -135,7 +147,7 @@ def test_headings_labels_and_scrollers(plain):
     assert levels.count(1) == 1
     assert all(after <= before + 1 for before, after in pairwise(levels))
     for tag, attributes in reader.tags:
-        if tag == "svg":
+        if tag == "svg" and "aria-hidden" not in attributes:
             assert attributes["role"] == "img"
             assert len(attributes["aria-label"]) > 10
         if "scroll" in attributes.get("class", "").split():
@@ -154,41 +166,31 @@ def test_banners_stand_beside_the_verdict(plain):
 @NEEDS_CHROMIUM
 @pytest.mark.parametrize(("width", "height"), [(1400, 1000), (390, 844)])
 def test_verdict_and_ranking_are_on_the_first_screen(plain, width, height):
-    names = "['h1', '.lead', '#figure-ranking', 'nav']"
+    names = "['h1', '.lead', '#figure-ranking', 'nav', 'a[href=\"model.html\"]']"
     tops = f"{names}.map(each => document.querySelector(each).getBoundingClientRect().top)"
     with Browser(plain, width=width) as opened:
-        title, verdict, ranking, contents = opened.evaluate(tops)
-    assert 0 <= title < verdict < ranking < 0.6 * height
+        title, verdict, ranking, contents, model = opened.evaluate(tops)
+    assert 0 <= title < verdict < model < ranking < 0.6 * height
     if width < 400:
         assert contents > verdict
 
 
-def test_figures_that_time_does_not_allow_are_reported(tmp_path):
-    frame = make_table()
-    source = make_source(frame)
+def test_a_report_without_a_model_has_no_link_to_its_page(tmp_path, plain):
+    source = make_source(make_table())
     page = tmp_path / "report.html"
-    write_page(
-        page, make_ranking(source), source, effects=[], n_features=3, deadline=0.0,
-        words=make_words(source, interrupted=True),
-    )  # fmt: skip
-    text = Reader(page).text
-    assert "no model was trained on all rows" in text
-    assert page.read_text(encoding="utf-8").count('aria-label="Mean residual by') == 1
-    assert "Time was short: 2 features of 3 are left out." in text
+    write_page(page, make_ranking(source), source, words=make_words(source, interrupted=True))
+    links = [attributes.get("href") for tag, attributes in Reader(page).tags if tag == "a"]
+    assert "model.html" not in links
+    assert "#model" not in links
+    assert "Interrupted" in Reader(page).text
+    links = [attributes.get("href") for tag, attributes in Reader(plain).tags if tag == "a"]
+    assert links.count("model.html") == 2
 
 
-def test_all_that_is_asked_of_a_model_is_shown(tmp_path, plain):
-    reader = Reader(plain)
-    labels = " ".join(attributes["aria-label"] for tag, attributes in reader.tags if tag == "svg")
-    for words in ("Predicted against actual y. ensemble", "Predicted against actual y. BS-Q@7",
-                  "Mean residual by a", "Partial dependence on a", "Mean y by a and c"):  # fmt: skip
-        assert words in labels
-    for words in ("boosting", "linear model"):
-        assert words in reader.text
+def test_classes_that_are_confused_and_learning_curves_are_shown(tmp_path):
     labels = Reader(make_page(tmp_path, n_classes=2)).tags
-    labels = " ".join(attributes["aria-label"] for tag, attributes in labels if tag == "svg")
-    for words in ("Calibration. ensemble", "Calibration. BS-Q@7", "Predicted against actual classes"):
-        assert words in labels
+    labels = " ".join(attributes["aria-label"] for tag, attributes in labels if tag == "svg" and "role" in attributes)
+    assert "Predicted against actual classes" in labels
 
 
 def test_a_full_disk_leaves_the_page_as_it_was(tmp_path, monkeypatch):

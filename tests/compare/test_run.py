@@ -17,6 +17,7 @@ from knotwork._checks import warn_user
 from knotwork._cli import app
 from knotwork.compare import CompareOptions, compare_table, predict_table
 from knotwork.compare import _budget as budget
+from knotwork.compare import _explained as explained
 from knotwork.compare import _rounds as rounds_of
 from knotwork.compare import _run as run
 from knotwork.compare import _scoring as scoring
@@ -307,6 +308,21 @@ def test_ctrl_c_in_the_last_step_is_told_once(tmp_path, figureless, monkeypatch)
     assert not (tmp_path / "out" / "model.knotwork").exists()
 
 
+def test_ctrl_c_in_the_page_of_the_model_leaves_the_rest(tmp_path, short, monkeypatch):
+    def stop(*given, **about):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(explained, "report_text", stop)
+    result = compare_table(write_flats(tmp_path), "rent", out=tmp_path / "out", options=SINGLE, device="cpu")
+    assert (result.interrupted, result.model_page) == (True, None)
+    assert result.model_path.exists()
+    assert not (tmp_path / "out" / "model.html").exists()
+    page = words(result.page)
+    assert "Interrupted" in page
+    assert "before the page of the model was written" in page
+    assert "Page of the model" not in "\n".join(result.summary)
+
+
 def test_ctrl_c_before_anything_was_compared(tmp_path, short, monkeypatch):
     def stop(*given, **settings):
         raise KeyboardInterrupt
@@ -447,12 +463,13 @@ def test_a_wide_table_is_compared_with_fewer_columns_and_fitted_with_all_if_time
 
 
 def test_importances_that_would_take_too_long_are_skipped(tmp_path, figureless, monkeypatch):
+    prefer(monkeypatch, "boosting")  # an additive model has them from its fit
     monkeypatch.setattr(run, "REMAINING", replace(run.REMAINING, importances=0.0))
     monkeypatch.setattr(rounds_of, "EXTENSIONS", replace(rounds_of.EXTENSIONS, repetitions=1))
     sentences = []
     path = write_flats(tmp_path)
     result = compare_table(path, "rent", out=tmp_path / "out", options=LIMITED, device="cpu", report=sentences.append)
-    assert any("Importances and figures of features are skipped" in line for line in sentences)
+    assert any("Importances of columns are skipped" in line for line in sentences)
     assert len(kw.load(result.model_path, device="cpu").predict(flats(5)[list(MESSY)])) == 5
 
 

@@ -2,6 +2,8 @@
 
 import json
 import re
+from dataclasses import replace
+from time import perf_counter
 
 import numpy as np
 import pandas as pd
@@ -9,6 +11,7 @@ import pytest
 from sklearn.metrics import log_loss, root_mean_squared_error
 
 import knotwork as kw
+from knotwork._model_page import limited, report_text, subject_of
 from knotwork._model_page._errors import error_rows
 from knotwork._model_page._subject import PageRows
 from knotwork._preparation.columns import CodedTable
@@ -165,3 +168,21 @@ def test_short_of_time_is_said(tmp_path):
         model.fit(X, y)
     data = data_of(model.report(tmp_path / "page.html"))
     assert "sufficed for" in data["caution"]
+
+
+def test_a_deadline_leaves_out_effects_and_the_curves_that_stand_for_a_large_model(numbers, additive, monkeypatch):
+    monkeypatch.setattr("knotwork._model_page._page.MOST_BYTES", 1000)
+    for model, n_shown in ((numbers[2], 1), (additive[2], 1)):
+        subject = subject_of(model)
+        for deadline, has_time in ((-np.inf, False), (np.inf, True)):
+            text = report_text(limited(subject, deadline), subject.record.kept)
+            data = json.loads(re.search(r'id="data">(.*?)</script>', text).group(1))
+            shown = [each for each in data["columns"] if "effect" in each]
+            assert len(shown) == (len(data["columns"]) if has_time else n_shown)
+            assert ("Time was short: the effects of" in data["caution"]) != has_time
+            is_exact = model is additive[2]  # its curves are the model, and cost nothing
+            assert (data["tables"] is not None) == (has_time or is_exact)
+    asked = []
+    stub = replace(subject_of(numbers[2]), tables=lambda table, outputs: asked.append(table.n_rows))
+    limited(stub, perf_counter() + 1000.0).tables(stub.record.kept.table, [0])
+    assert asked == [stub.record.kept.table.n_rows]

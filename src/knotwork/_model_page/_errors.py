@@ -90,6 +90,8 @@ class ErrorRow:
         Whether it is the model of the page.
     predictions : ndarray of shape (n, n_outputs) or None
         Its predictions.
+    phrase : str
+        The model in a sentence, to follow "the error of"; empty if the name says it.
     """
 
     name: str
@@ -98,6 +100,7 @@ class ErrorRow:
     high: float
     is_model: bool = False
     predictions: Floats | None = None
+    phrase: str = ""
 
 
 def _error_row(name: str, kept: PageRows, predictions: Floats, kind: str, *, is_model: bool = False) -> ErrorRow:

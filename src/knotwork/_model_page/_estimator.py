@@ -11,6 +11,11 @@ from knotwork._model_page._page import notebook_view, write_report
 from knotwork._model_page._subject import PageSubject
 
 
+def subject_of(model: "ReportedEstimator") -> PageSubject:
+    """Return a fitted model as its page sees it."""
+    return model._page_subject()
+
+
 class ReportedEstimator(BaseEstimator, ABC):
     """An estimator that has a page once it is fitted."""
 

@@ -1,5 +1,6 @@
 """The top third of a page as HTML without scripts, for notebooks: sentence, errors, columns with their curves."""
 
+from collections.abc import Sequence
 from html import escape
 
 import numpy as np
@@ -7,7 +8,7 @@ import numpy as np
 from knotwork._look import DARK, LIGHT
 from knotwork._model_page._columns import column_kind
 from knotwork._model_page._errors import ErrorRow, error_rows
-from knotwork._model_page._sentences import header, made_facts
+from knotwork._model_page._sentences import headline, made_facts
 from knotwork._model_page._subject import Floats, PageRows, PageSubject
 from knotwork._writing import significant
 
@@ -21,32 +22,45 @@ WIDTH, HEIGHT = 150, 44
 """Size of a small curve."""
 
 
-def view(subject: PageSubject, kept: PageRows | None) -> str:
-    """Return the view; text of a table is escaped, and colours follow the notebook."""
+def view(
+    subject: PageSubject, kept: PageRows | None, *, errors: Sequence[ErrorRow] | None = None, page: str = ""
+) -> str:
+    """Return the view; text of a table is escaped, and colours follow the notebook.
+
+    `errors` are those of the model and others, if they were compared before, and `page` is the file of the page beside
+    the view, if there is one.
+    """
     n_classes = len(subject.outputs) if subject.task == "classification" else 0
-    errors = [] if kept is None else error_rows(kept, subject.error, n_classes=n_classes, is_quick=True)
-    words = header(subject, kept, errors)
-    score = f": {words['score']}" if words["score"] else ""
+    if errors is None:
+        errors = [] if kept is None else error_rows(kept, subject.error, n_classes=n_classes, is_quick=True)
     facts = (
         f"{text} {label}" if label in ("rows", "columns") else f"{label} {text}" for label, text in made_facts(subject)
     )
     about = " · ".join([subject.kind, *facts])
     strip = _strip(errors) if errors else ""
-    caution = subject.record.caution if subject.record is not None else ""
+    caution = subject.record.caution if subject.record is not None and not page else ""  # the page has it
     amber = (
-        f'<p style="margin:6px 0;border-left:3px solid {LIGHT.orange};padding-left:8px">{escape(caution)}</p>'
+        f'<p style="margin:6px 0;border-left:3px solid {LIGHT.orange};padding-left:8px">{_text(caution)}</p>'
         if caution
         else ""
     )
+    whole = '<span style="opacity:.7">The whole page: <code>model.report("model.html")</code></span>'
+    if page:
+        whole = f'<a href="{_text(page)}">The whole page of the model</a>'
     return (
         '<div style="font:13px/1.45 system-ui,sans-serif;max-width:900px;margin:6px 0">'
-        f'<p style="font-size:17px;font-weight:600;margin:0 0 2px">{escape(words["sentence"])}{escape(score)}</p>'
-        f'<p style="margin:0 0 8px;opacity:.7">{escape(about)}</p>{amber}{strip}{_columns(subject, kept)}'
-        '<p style="margin:8px 0 0;opacity:.7">The whole page: <code>model.report("model.html")</code></p></div>'
+        f'<p style="font-size:17px;font-weight:600;margin:0 0 2px">{_text(headline(subject, errors))}</p>'
+        f'<p style="margin:0 0 8px;opacity:.7">{_text(about)}</p>{amber}{strip}{_columns(subject, kept)}'
+        f'<p style="margin:8px 0 0">{whole}</p></div>'
     )
 
 
-def _strip(errors: list[ErrorRow]) -> str:
+def _text(text: str) -> str:
+    """Return text as HTML, without characters that change its direction."""
+    return escape("".join(each if each.isprintable() else " " for each in text))
+
+
+def _strip(errors: Sequence[ErrorRow]) -> str:
     """Return the errors as dots with intervals on one axis that begins at 0."""
     most = max(each.high for each in errors) or 1.0
     rows = []
@@ -55,7 +69,7 @@ def _strip(errors: list[ErrorRow]) -> str:
         colour = DARK.blue if each.is_model else "currentColor"
         weight = "600" if each.is_model else "400"
         rows.append(
-            f'<text x="0" y="{y + 4}" font-weight="{weight}" fill="currentColor">{escape(each.name)}</text>'
+            f'<text x="0" y="{y + 4}" font-weight="{weight}" fill="currentColor">{_text(each.name)}</text>'
             f'<path d="M{110 + left:.1f} {y}H{110 + right:.1f}" stroke="{colour}" stroke-width="2" opacity=".45"/>'
             f'<circle cx="{110 + at:.1f}" cy="{y}" r="4.5" fill="{colour}"/>'
             f'<text x="425" y="{y + 4}" font-weight="{weight}" fill="currentColor">{significant(each.error, 3)}</text>'
@@ -65,7 +79,7 @@ def _strip(errors: list[ErrorRow]) -> str:
     style = "max-width:100%;font:12px system-ui,sans-serif"
     size = f'viewBox="0 0 490 {height}" width="490" height="{height}" style="{style}"'
     axis = f'<path d="M110 0V{height}" stroke="currentColor" opacity=".25"/>'
-    return f'<svg role="img" aria-label="Errors: {escape(label)}" {size}>{axis}{"".join(rows)}</svg>'
+    return f'<svg role="img" aria-label="Errors: {_text(label)}" {size}>{axis}{"".join(rows)}</svg>'
 
 
 def _columns(subject: PageSubject, kept: PageRows | None) -> str:
@@ -83,13 +97,13 @@ def _columns(subject: PageSubject, kept: PageRows | None) -> str:
         if effect is not None and len(effect.values):
             is_category = column_kind(subject.columns[place]) == "category"
             curve = _curve(effect.values.astype(np.float64), effect.mean[:, output], is_category=is_category)
-        name = escape(str(subject.columns.labels[place]))
+        name = _text(str(subject.columns.labels[place]))
         value = float(subject.importances[place])
         bar = f'<div style="height:3px;width:{max(100 * value / largest, 0):.0f}%;background:{DARK.blue}"></div>'
         cells.append(
             f'<div style="width:{WIDTH}px"><div style="white-space:nowrap;overflow:hidden;text-overflow:ellipsis" '
             f'title="{name}"><b>{name}</b></div><div style="opacity:.7;font-size:12px">'
-            f"{escape(subject.importance.format(significant(max(value, 0.0), 3)))}</div>{bar}{curve}</div>"
+            f"{_text(subject.importance.format(significant(max(value, 0.0), 3)))}</div>{bar}{curve}</div>"
         )
     n_more = len(order) - MOST_SHOWN
     more = f'<div style="opacity:.7;align-self:center">and {n_more} more</div>' if n_more > 0 else ""

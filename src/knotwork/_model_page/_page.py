@@ -7,9 +7,11 @@ import json
 import re
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from importlib.resources import files
 from os import PathLike
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -21,9 +23,10 @@ from knotwork._look import icon, look_style
 from knotwork._model_page._columns import column_json, column_kind, column_values, short
 from knotwork._model_page._errors import ERRORS, ErrorRow, error_rows
 from knotwork._model_page._sentences import header, made_facts, revealed
-from knotwork._model_page._subject import PageRows, PageSubject
+from knotwork._model_page._subject import ContributionTables, PageEffect, PageRows, PageSubject
 from knotwork._preparation.columns import CodedTable
 from knotwork._preparation.targets import Labels, check_target
+from knotwork._writing import counted
 from knotwork._writing import script as writing_script
 
 PAGE_SCRIPTS = ("words", "prediction", "drawing", "panels", "trust", "controls")
@@ -31,6 +34,9 @@ PAGE_SCRIPTS = ("words", "prediction", "drawing", "panels", "trust", "controls")
 
 MOST_PICKED, MOST_POINTS, MOST_COLUMNS, MOST_OUTPUTS = 200, 600, 40, 4
 """Rows that can be picked, points of a picture, columns with an effect, and classes or targets with one."""
+
+ROWS_PER_SECOND, FEWEST_STAND_IN = 100.0, 300
+"""Rows to which curves that stand for a large model are fitted in a second, on a slow machine, and fewest rows."""
 
 MOST_BYTES = 1_000_000
 """A page is not larger: a model that does not fit in is shown by the tables of its contributions."""
@@ -332,9 +338,37 @@ def _render(data: dict[str, Any], runtime: str = "", model: Any = None) -> str:
     return "".join(parts[piece] if place % 2 else piece for place, piece in enumerate(pieces))
 
 
-def notebook_view(subject: PageSubject) -> str:
+def limited(subject: PageSubject, deadline: float) -> PageSubject:
+    """Return a model whose page is made until a deadline, on the clock of ``time.perf_counter``; its page says so.
+
+    Effects are computed here, those of the most important columns first, and kept for all views of the model. Curves
+    that stand for a model too large for the page are fitted to as many rows as time allows.
+    """
+    record = subject.record
+    table = None if record is None or record.kept is None else record.kept.table
+    order, effects = _order(subject)[:MOST_COLUMNS], dict[int, PageEffect | None]()
+    for place in order:
+        if effects and perf_counter() > deadline:
+            break
+        effects[place] = subject.effect(place, table)
+    if record is not None and len(effects) < len(order):
+        left_out = f"Time was short: the effects of {counted(len(order) - len(effects), 'column')} are left out."
+        record = replace(record, caution=f"{record.caution} {left_out}".strip())
+
+    def tables(table: CodedTable | None, outputs: Sequence[int]) -> ContributionTables | None:
+        if subject.runtime is None or table is None:  # the model itself is a sum of curves
+            return subject.tables(table, outputs)
+        n_rows = min(ROWS_PER_SECOND * (deadline - perf_counter()) / max(len(outputs), 1), table.n_rows)
+        if n_rows < min(FEWEST_STAND_IN, table.n_rows):
+            return None
+        return subject.tables(table.take(np.linspace(0, table.n_rows - 1, int(n_rows)).astype(np.int64)), outputs)
+
+    return replace(subject, record=record, tables=tables, effect=lambda place, table: effects.get(place))
+
+
+def notebook_view(subject: PageSubject, *, errors: Sequence[ErrorRow] | None = None, page: str = "") -> str:
     """Return the top third of the page, without scripts: sentence, errors, and columns with their curves."""
     from knotwork._model_page._notebook import view  # noqa: PLC0415 - it draws with the words of this module
 
     kept = None if subject.record is None else subject.record.kept
-    return view(subject, kept)
+    return view(subject, kept, errors=errors, page=page)

@@ -23,6 +23,12 @@ def header(subject: PageSubject, kept: PageRows | None, errors: Sequence[ErrorRo
     return {"sentence": quality[0], "score": ", ".join(parts), "basis": basis}
 
 
+def headline(subject: PageSubject, errors: Sequence[ErrorRow]) -> str:
+    """Return the main sentence as one."""
+    words = header(subject, None if subject.record is None else subject.record.kept, errors)
+    return ": ".join(each for each in (words["sentence"], words["score"]) if each)
+
+
 def _numbers(subject: PageSubject, kept: PageRows) -> tuple[str, str]:
     """Return how far predictions of numbers are off on a typical row, and R²."""
     target = kept.target.reshape(len(kept.target), -1)
@@ -58,8 +64,8 @@ def _against(errors: Sequence[ErrorRow]) -> str:
     name = "no model" if best.name == "No model" else name
     gain = 1.0 - model.error / best.error
     if abs(gain) < 0.005:
-        return f"the same error as {name}"
-    whose = f"{name}'s error" if name != "no model" else "the error of no model"
+        return f"the same error as {best.phrase or name}"
+    whose = f"the error of {best.phrase or name}" if best.phrase or name == "no model" else f"{name}'s error"
     return f"{percent(abs(gain), 0)} {'below' if gain > 0 else 'above'} {whose}"
 
 

@@ -307,7 +307,7 @@ function drawRow() {
   $("picker").hidden = !hasRows && !predictor;
   if (!predictor) {
     $("row-panel").classList.add("empty");
-    $("row-note").textContent = "This page cannot predict: the model is too large for it, and curves that stand for it need rows. Write it with report(path, X).";
+    $("row-note").textContent = "This page cannot predict: the model is too large for it, and for curves that stand for it there were no rows, or no time. Write it with report(path, X).";
     return;
   }
   const { prediction, interval, baseline, parts, rest, sum, isChanged, isRough } = timed(explained);

@@ -139,7 +139,7 @@ def page_subject(model: AdditiveModel) -> PageSubject:
 def _record_of(model: AdditiveModel) -> FitRecord | None:
     """Return what is known of the fit; with predictions of edited curves, if a person has edited them."""
     record: FitRecord | None = getattr(model, "_record", None)
-    if record is None or record.kept is None or not hasattr(model, "edit_scores_"):
+    if record is None or record.kept is None or "edit_scores_" not in vars(model):
         return record
     kept = replace(record.kept, predictions=_predict(model, record.kept.table), how=EDITED)
     return replace(record, kept=kept, caution=f"Its curves were edited by hand. {CAUTION}")

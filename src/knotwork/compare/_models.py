@@ -2,14 +2,12 @@
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from knotwork._preparation.columns import CodedTable, Columns, ReadTable
 from knotwork._preparation.members import PreparedTable
 from knotwork.additive import AdditiveClassifier, AdditiveRegressor
 from knotwork.compare._inputs import IN_TIME, Source
@@ -17,7 +15,6 @@ from knotwork.compare._scoring import codes_of_tested
 from knotwork.errors import ColumnWarning
 from knotwork.estimators import (
     FitPlan,
-    FittedModel,
     Preparation,
     Recipe,
     TabularClassifier,
@@ -25,10 +22,8 @@ from knotwork.estimators import (
     ValidationConfig,
     combine,
     fitted,
-    model_of,
     prepare,
     settings_of,
-    shuffled_losses,
 )
 from knotwork.training import Member, Trained
 
@@ -36,9 +31,6 @@ Floats = npt.NDArray[np.float64]
 
 ADDITIVE_KINDS = ("linear", "additive")
 """Kinds of rows whose models are fitted in one step, without a network."""
-
-ROWS_SHUFFLED = 1000
-"""Rows by which the importances of columns of an additive model are computed."""
 
 
 def row_estimator(kind: str, source: Source, *, n_folds: int, **settings: Any) -> Any:
@@ -62,13 +54,6 @@ def prepared_rows(estimator: Any, source: Source, *, n_folds: int) -> Preparatio
         settings = replace(settings, validation=ValidationConfig(source.folds(n_folds, seed=0)))
     preparation = prepare(settings, source.read, source.labels, groups=source.groups)
     return replace(preparation, target_name=source.target_name)
-
-
-def explained_model(estimator: Any, source: Source) -> "FittedModel | ExplainedAdditive":
-    """Return a fitted estimator as figures of features take it; `source` has the rows that it was fitted to."""
-    if isinstance(estimator, AdditiveRegressor | AdditiveClassifier):
-        return ExplainedAdditive.from_rows(estimator, source)
-    return model_of(estimator)
 
 
 def fit_additive(kind: str, source: Source) -> Any:
@@ -113,53 +98,3 @@ def from_folds(
         target_name=source.target_name,
     )
     return fitted(estimator, combine(preparation, trained))
-
-
-@dataclass(frozen=True, eq=False)
-class ExplainedAdditive:
-    """An additive model as figures of features take models: `held` has the rows by which importances are computed."""
-
-    estimator: AdditiveRegressor | AdditiveClassifier
-    source: Source
-    held: ReadTable
-
-    @classmethod
-    def from_rows(cls, estimator: Any, source: Source) -> "ExplainedAdditive":
-        """Return a model with some of the rows that it was fitted to."""
-        drawn = source.take(source.places(ROWS_SHUFFLED, seed=0))
-        table = source.read.table.take(source.places(ROWS_SHUFFLED, seed=0))
-        return cls(estimator, drawn, ReadTable(source.read.columns, table))
-
-    @property
-    def columns(self) -> Columns:
-        """What was learned of each column."""
-        return self.held.columns
-
-    @property
-    def response_names(self) -> list[str]:
-        """Names of the responses: classes, or one empty name."""
-        return [str(label) for label in self.estimator.classes_.tolist()] if self.source.classes else [""]
-
-    @property
-    def knots(self) -> list[Any]:
-        """No knots of networks."""
-        return []
-
-    def responses(self, table: CodedTable) -> Floats:
-        """Return predictions or probabilities, of shape (n, n_responses)."""
-        if isinstance(self.estimator, AdditiveClassifier):
-            return self.estimator.predict_proba(table)
-        return self.estimator.predict(table)[:, None]
-
-    @cached_property
-    def importances(self) -> Floats:
-        """Increase of the loss when a column is shuffled: log loss, or root mean squared error."""
-
-        def loss(table: CodedTable) -> float:
-            responses, target = self.responses(table), self.source.target
-            if not self.source.classes:
-                return float(np.sqrt(np.mean((responses[:, 0] - target) ** 2)))
-            places = [list(self.estimator.classes_.tolist()).index(label) for label in self.source.labels.tolist()]
-            return float(-np.log(np.maximum(responses[np.arange(len(places)), places], 1e-12)).mean())
-
-        return shuffled_losses(self.held.table, self.columns, loss)

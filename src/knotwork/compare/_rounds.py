@@ -97,9 +97,14 @@ class Rounds:
     def rank(self, others: Sequence[Scored] = ()) -> Ranking:
         """Rank encodings, baselines and other rows."""
         naive = float(np.mean([naive_scores(prepared) for prepared in self.repetitions]))
+        settings: dict[str, Any] = {"task": self.source.task, "naive": naive, "test_to_train": self.test_to_train}
+        return rank_candidates([*self.scored, *others], **settings)
+
+    @property
+    def test_to_train(self) -> float:
+        """The rows that a fold tests, divided by its other rows."""
         n_tested = float(np.mean([len(split.test) for split in self.repetitions[0].splits]))
-        ratio = n_tested / max(trained_rows(self.repetitions[0]), 1)
-        return rank_candidates([*self.scored, *others], task=self.source.task, naive=naive, test_to_train=ratio)
+        return n_tested / max(trained_rows(self.repetitions[0]), 1)
 
     @property
     def n_folds(self) -> int:

@@ -28,13 +28,11 @@ from knotwork.compare._budget import (
     report_seconds,
     unlimited_schedule,
 )
-from knotwork.compare._effects import ShownFeature, feature_effects
+from knotwork.compare._explained import ExplainedModel
 from knotwork.compare._inputs import IN_TIME, SINGLE, CompareOptions, Source, make_candidates, read_source
 from knotwork.compare._models import (
     ADDITIVE_KINDS,
-    ExplainedAdditive,
     ensemble_estimator,
-    explained_model,
     fit_additive,
     prepared_rows,
     row_estimator,
@@ -53,12 +51,13 @@ from knotwork.estimators import (
     combine,
     effort_seconds,
     fitted,
+    model_of,
     train,
 )
 from knotwork.training import D_CATEGORY, Trained, TrainingConfig, resolve_device
 
-MODEL = "model.knotwork"
-"""Name of the saved model, the longest of the files of a comparison."""
+MODEL, PAGE = "model.knotwork", "model.html"
+"""Names of the saved model, the longest of the files of a comparison, and of its page."""
 
 ROWS_INSPECTED = 100_000
 """Rows by which columns are compared with the target."""
@@ -72,8 +71,8 @@ class RemainingTime:
     ----------
     importances : float
         For shuffling every column.
-    features, residuals : float
-        For the figures of features, and for the other figures; the page itself needs some time.
+    page : float
+        For the page of the model; the report needs some time, too.
     choices : float
         For the choice of an encoding for each column.
     choice_seconds : float
@@ -83,8 +82,7 @@ class RemainingTime:
     """
 
     importances: float = 0.4
-    features: float = 0.6
-    residuals: float = 0.5
+    page: float = 0.6
     choices: float = 0.2
     choice_seconds: float = 1.5e-5
     again: float = 0.3
@@ -132,6 +130,8 @@ class Comparison:
         A sentence on the model that was saved and the rows that it was trained on, or that none was.
     page : Path
         The report.
+    model_page : Path or None
+        The page of the model, which explains it and predicts; None if there is no model.
     notes : tuple of str
         All sentences that were reported, and warnings about columns.
     interrupted : bool
@@ -156,6 +156,7 @@ class Comparison:
     model_path: Path | None
     saved: str
     page: Path
+    model_page: Path | None
     notes: tuple[str, ...]
     interrupted: bool
     seconds: float
@@ -171,6 +172,8 @@ class Comparison:
         lines += [f"  Warning: {banner}" for banner in self.banners]
         lines += [f"  {sentence}" for sentence in self.ranking.sentences]
         lines += [self.saved, f"Report: {self.page.resolve()}"]
+        if self.model_page is not None:
+            lines.append(f"Page of the model: {self.model_page.resolve()}")
         if self.model_path is not None:
             lines.append(f"Model: {self.model_path.resolve()}")
             lines.append(f"New rows: {_command(self.model_path)}")
@@ -223,7 +226,8 @@ def compare_table(
     target : str
         Name of the target column.
     out : str or path, default="comparison"
-        Folder for ``report.html``, ``model.knotwork``, ``ranking.csv`` and ``folds.csv``; created if missing.
+        Folder for ``report.html``, ``model.html``, ``model.knotwork``, ``ranking.csv`` and ``folds.csv``; created if
+        missing.
     options : CompareOptions, optional
         Encodings, network, folds, time and effort; by default ``CompareOptions()``.
     device : str or torch.device, default="auto"
@@ -253,8 +257,8 @@ def compare_table(
 class ComparisonRun:
     """The state of a comparison.
 
-    `interrupted` tells whether Ctrl-C ended it early; `saved` is a sentence on the model. `drawn` has the model and the
-    rows by which its features are drawn, if time allows.
+    `interrupted` tells whether Ctrl-C ended it early; `saved` is a sentence on the model. `trained_on` has the rows of
+    the model.
     """
 
     source: Source
@@ -274,7 +278,8 @@ class ComparisonRun:
     interrupted: bool = False
     seconds: float = 0.0
     ensemble: tuple[Any, Source] | None = None
-    drawn: tuple[FittedModel | ExplainedAdditive, Source] | None = None
+    trained_on: Source | None = None
+    model_page: Path | None = None
 
     @property
     def left(self) -> float:
@@ -318,6 +323,7 @@ class ComparisonRun:
             model_path=self.model_path,
             saved=self.saved,
             page=page,
+            model_page=self.model_page,
             notes=(*self.notes, *warnings),
             interrupted=self.interrupted,
             seconds=self.seconds,
@@ -457,13 +463,11 @@ class ComparisonRun:
             hint = "Run the same command again, or with a smaller --time-budget."
             self.saved = f"Ctrl-C ended the comparison early, and no model was saved. {hint}"
             return
-        explained = explained_model(self.model, rows)
-        if self._has_time_for_importances(explained):
-            self.drawn = explained, rows
-        else:
-            if isinstance(explained, FittedModel):
-                fitted(self.model, replace(explained, held=None))
-            self._note("Importances and figures of features are skipped, because so many columns would take too long.")
+        self.trained_on = rows
+        fit = None if self.ranking.chosen.kind in ADDITIVE_KINDS else model_of(self.model)
+        if fit is not None and not self._has_time_for_importances(fit):
+            fitted(self.model, replace(fit, held=None))
+            self._note("Importances of columns are skipped, because so many columns would take too long.")
         part = f"all {counted(rows.n_rows)} rows"
         if rows.n_rows < self.source.n_rows:
             part = f"{counted(rows.n_rows)} of {counted(self.source.n_rows)} rows, because time was short"
@@ -474,8 +478,8 @@ class ComparisonRun:
             return
         self.model_path = self.out / MODEL
         self.saved = f"{early}The saved model is the recommended one, {self.ranking.chosen.name}, trained on {part}."
-        if self.ranking.chosen.kind != "ensemble" and isinstance(explained, FittedModel):
-            self._note(f"Saved: {_contents(explained)}.")
+        if self.ranking.chosen.kind != "ensemble" and fit is not None:
+            self._note(f"Saved: {_contents(fit)}.")
 
     def _chosen_model(self, rounds: Rounds) -> tuple[Any, Source]:
         """Return the recommended model, and the rows that it was trained on: all of them, if time allows."""
@@ -529,7 +533,7 @@ class ComparisonRun:
         overhead = min(0.06 / self.availability, 0.15) * budget
         return max(self.left - report_seconds(budget, self.availability) - overhead, 0.5)
 
-    def _has_time_for_importances(self, model: FittedModel | ExplainedAdditive) -> bool:
+    def _has_time_for_importances(self, model: FittedModel) -> bool:
         """Return whether every column can be shuffled in the time that is left."""
         assert model.held is not None
         began = time.perf_counter()
@@ -549,15 +553,35 @@ class ComparisonRun:
             return []
         return [choice for choice in choose_features(prepared, names) if choice.losses]
 
+    def _write_model_page(self, rounds: Rounds) -> tuple[str, str] | None:
+        """Write the page of the model; return its sentence and top third, or None without a model or after Ctrl-C."""
+        if self.trained_on is None:
+            return None
+        cautions = []
+        if self.model_path is None:
+            cautions.append(self.saved)
+        if rounds.banners or self.interrupted:
+            cautions.append("The comparison was cut short: a longer one might recommend another model.")
+        if self.trained_on.n_rows < self.source.n_rows:
+            counts = f"{counted(self.trained_on.n_rows)} of {counted(self.source.n_rows)}"
+            cautions.append(f"Time was short: it was trained on {counts} rows.")
+        about: dict[str, Any] = {"ranking": self.ranking, "test_to_train": rounds.test_to_train}
+        about["cautions"] = tuple(cautions)
+        explained = ExplainedModel(self.model, self.trained_on, rounds.tested, **about)
+        page = self.out / PAGE
+        try:
+            shown = explained.write(page, time.perf_counter() + max(REMAINING.page * self.left, 1.0))
+        except KeyboardInterrupt:
+            self.interrupted = True
+            self._note("Ctrl-C ended the comparison before the page of the model was written.")
+            return None
+        self.model_page = page
+        return shown
+
     def _write(self, rounds: Rounds, warnings: list[str]) -> Path:
-        """Write the page and the tables."""
-        effects: list[ShownFeature] = []
-        if self.drawn is not None:
-            deadline = time.perf_counter() + max(REMAINING.features * self.left, 1.0)
-            encoding = self.ranking.chosen.candidate
-            size = (encoding.size if isinstance(encoding, Encoding) else None) or 15
-            effects = list(feature_effects(*self.drawn, size=size, deadline=deadline))
+        """Write the pages and the tables."""
         n_features = self.source.features.shape[1]
+        model = self._write_model_page(rounds)
         texts = {
             "failed": [str(row.candidate) for row in rounds.networks if not row.is_finite],
             "warnings": warnings,
@@ -577,12 +601,11 @@ class ComparisonRun:
             "code": "" if self.model_path is None else _command(self.model_path),
         }
         page, choices = self.out / "report.html", self._choices(rounds)
-        deadline = time.perf_counter() + max(REMAINING.residuals * self.left, 0.5)
-        settings: dict[str, Any] = {"n_features": n_features, "choices": choices, "deadline": deadline}
         write_text(self.out / "ranking.csv", ranking_frame(self.ranking).to_csv(index=False))
         scored = [line.scored for line in self.ranking.lines]
         write_text(self.out / "folds.csv", fold_frame(scored).to_csv(index=False))
-        write_page(page, self.ranking, rounds.tested, effects=effects, words=texts, duration=self._finished, **settings)
+        about: dict[str, Any] = {"words": texts, "model": model, "choices": choices, "duration": self._finished}
+        write_page(page, self.ranking, rounds.tested, **about)
         return page
 
 

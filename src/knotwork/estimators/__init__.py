@@ -4,16 +4,8 @@ from knotwork._checks import check_part
 
 check_part(__name__)
 from knotwork.estimators._base import fitted, model_of, settings_of
-from knotwork.estimators._combination import ValidationRows, shuffled_losses
+from knotwork.estimators._combination import ValidationRows
 from knotwork.estimators._estimators import TabularClassifier, TabularRegressor
-from knotwork.estimators._explanations import (
-    EFFECTS,
-    FeatureEffect,
-    averaged_rows,
-    column_effect,
-    representatives,
-    responses_at,
-)
 from knotwork.estimators._model import FittedModel
 from knotwork.estimators._persistence import load
 from knotwork.estimators._plans import EFFORTS, FitPlan, Recipe, effort_seconds
