@@ -78,6 +78,7 @@ def test_edited_curves_are_those_of_the_page(tmp_path):
     X, y, model = fitted("two columns", "additive")
     curve = {"column": "wave", "points": [[0.0, 30.0], [2.0, 30.0], [6.0, -30.0]]}
     edited = model.with_edits({"format": "knotwork edits 1", "curves": [curve]})
+    assert "edited by hand" not in model.report(tmp_path / "before.html").read_text(encoding="utf-8")
     with Browser(edited.report(tmp_path / "page.html")) as opened:
         predicted = np.array(opened.evaluate("modelPage.predictRows()"))[:, 0]
         places = opened.evaluate("modelPage.data.rows.place")
