@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -13,8 +14,10 @@ from scipy.stats import ttest_1samp, wilcoxon
 from knotwork.report._aggregate import rank_table, read_records, summarise_folds
 from knotwork.report._costs import advice_table, advise, complexity_table, overhead_table, time_table
 from knotwork.report._tables import (
+    HOTTEST,
     Cell,
     ReportTable,
+    _mark_best,
     average_rank_table,
     browse_table,
     dataset_table,
@@ -181,3 +184,14 @@ def test_average_ranks_are_over_problems_and_over_data_sets():
     one = make_records(3, 0, n_folds=2, backbones=["mlp"])
     single = average_rank_table([rank_table(summarise_folds(read_records(one)), "regression", size=7)])
     assert single.columns == ["method", "size 7"], "with one backbone both are the same"
+
+
+def test_pages_shade_scores_and_have_deviations_in_tooltips():
+    values = [0.3, 0.1, 0.2, None]
+    cells = _mark_best([Cell(value=value, sd=0.01) for value in values], lower_is_better=True)
+    assert [cell.heat for cell in cells] == [0, HOTTEST, 2, None]
+    assert (cells[1].shown, cells[1].on_page, cells[1].tooltip) == ("0.1000 ± 0.0100", "0.1000", "± 0.0100 over folds")
+    noted = replace(cells[0], note="4 of 5 folds")
+    assert (noted.on_page, noted.tooltip) == ("0.3000*", "± 0.0100 over folds; 4 of 5 folds")
+    plain = Cell(value=0.3, sd=0.01)
+    assert (plain.on_page, plain.tooltip) == (plain.shown, "")

@@ -22,6 +22,10 @@ _LATEX = {
 }  # fmt: skip
 
 
+HOTTEST = 4
+"""Shades of the cells of a row, besides the palest."""
+
+
 @dataclass(frozen=True)
 class Cell:
     """One cell of a table: a text, or a number with its standard deviation.
@@ -40,6 +44,9 @@ class Cell:
         Whether to show it in bold.
     note : str
         A remark on the number, such as missing folds; numbers with a note are marked by a star.
+    heat : int, optional
+        From 0 for the worst number of its row to `HOTTEST` for the best: pages shade the cell by it, and have the
+        standard deviation in the tooltip only.
     """
 
     text: str = ""
@@ -48,6 +55,7 @@ class Cell:
     digits: int = 4
     best: bool = False
     note: str = ""
+    heat: int | None = None
 
     @property
     def has_value(self) -> bool:
@@ -59,10 +67,23 @@ class Cell:
         """The text that readers see."""
         if not self.has_value:
             return self.text or DASH
-        star = "*" if self.note else ""
-        if self.sd is None or not np.isfinite(self.sd):
-            return fixed(self.value, self.digits) + star
-        return f"{fixed(self.value, self.digits)} ± {fixed(self.sd, self.digits)}{star}"
+        return f"{fixed(self.value, self.digits)}{self.spread}{'*' if self.note else ''}"
+
+    @property
+    def spread(self) -> str:
+        """The standard deviation with its sign; empty without one."""
+        return "" if self.sd is None or not np.isfinite(self.sd) else f" ± {fixed(self.sd, self.digits)}"
+
+    @property
+    def on_page(self) -> str:
+        """The text of pages, where a shaded cell has no standard deviation."""
+        return self.shown if self.heat is None else self.shown.replace(self.spread, "")
+
+    @property
+    def tooltip(self) -> str:
+        """What a page shows of the number when asked."""
+        spread = "" if self.heat is None else f"{self.spread.strip()} over folds" * bool(self.spread)
+        return "; ".join(part for part in (spread, self.note) if part)
 
 
 @dataclass(frozen=True)
@@ -160,10 +181,18 @@ def _cell(value: Cell | str | float | None, digits: int) -> Cell:
 
 
 def _mark_best(cells: Sequence[Cell], *, lower_is_better: bool) -> list[Cell]:
-    """Return the cells with the best numbers in bold: all that equal the best value before rounding."""
+    """Return the cells with the best numbers in bold, all that equal the best value before rounding, and their heat."""
     values = [cell.value for cell in cells if cell.value is not None and cell.has_value and not cell.note]
     best = (min if lower_is_better else max)(values, default=None)
-    return [replace(cell, best=cell.value == best and not cell.note) if cell.has_value else cell for cell in cells]
+    known = sorted({float(cell.value) for cell in cells if cell.value is not None and cell.has_value})
+    order = known[::-1] if lower_is_better else known
+    heat = {value: round(HOTTEST * place / max(len(order) - 1, 1)) for place, value in enumerate(order)}
+    return [
+        replace(cell, best=cell.value == best and not cell.note, heat=heat[float(cell.value)])
+        if cell.value is not None and cell.has_value
+        else cell
+        for cell in cells
+    ]
 
 
 def _pipes(cells: Sequence[str]) -> str:
@@ -195,7 +224,7 @@ def dataset_table(summary: pd.DataFrame, task: str, *, size: int | None) -> Repo
     return ReportTable(
         file_name("scores", task, size),
         f"{task.capitalize()} results{of_size}",
-        f"{metric.label} ({metric.direction}), mean ± standard deviation over folds; "
+        f"{metric.label} ({metric.direction}), mean ± standard deviation (on pages in the tooltip) over folds; "
         "the best of each data set and backbone in bold.",
         ["data set", "backbone", *methods],
         [[Cell(dataset), Cell(network), *_of_methods(cells, methods)] for dataset, network, cells in scores],
@@ -255,8 +284,9 @@ def browse_table(summary: pd.DataFrame) -> ReportTable:
     return ReportTable(
         "scores",
         "Scores by data set",
-        "NRMSE for regression (lower is better), AUC for classification (higher is better); mean ± standard deviation "
-        "over folds, the best of each row in bold. Std and MinMax have no size and appear in the rows of all sizes.",
+        "NRMSE for regression (lower is better), AUC for classification (higher is better); mean over folds, with the "
+        "standard deviation in the tooltip; the best of each row in bold, and cells darker the better they are. Std "
+        "and MinMax have no size and appear in the rows of all sizes.",
         ["data set", "task", "backbone", "size", *methods],
         rows,
     )
