@@ -1,9 +1,13 @@
 """The light runtime, JavaScript and C predict what torch does: every backbone, encoding, objective and kind."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import knotwork
+from knotwork._graph import Graph
+from knotwork._light._c import c_model
 from knotwork.nn import BACKBONES as REGISTERED
 from knotwork.training import OBJECTIVES, Quantile
 from tests.estimators.saved_cases import (
@@ -107,6 +111,23 @@ def test_trees_and_networks(tmp_path, monkeypatch, kind):
     model = of_trees_and_networks(kind)
     assert len(model.trained_.pieces) > 1
     assert_runtimes_agree(model, hard_rows(fitted(), 200), tmp_path)
+
+
+def test_parts_of_a_large_model_are_all_computed(tmp_path):
+    """GCC 12 took transpositions for functions without effect, in models so large that it does not inline them."""
+    X = table()[["income", "age"]].fillna(0.0).iloc[:3]
+    model = knotwork.TabularRegressor("Std", BACKBONES["mlp"], training=SHORT, device="cpu", random_state=0)
+    model.fit(table()[["income", "age"]], target(table()))
+    graph, factors = Graph(), np.arange(1.0, 57.0, dtype=np.float32)
+    value = graph("Mul", graph("Cast", graph("Gather", "numbers", graph.ints(0), axis=1), to="float32"), factors)
+    wanted = X["income"].to_numpy(np.float32)[:, None] * factors
+    for _ in range(150):
+        value = graph.reshape(graph("Transpose", graph.reshape(value, -1, 2, 7, 4), perm=[0, 1, 3, 2]), -1, 56)
+        wanted = wanted.reshape(-1, 2, 7, 4).swapaxes(2, 3).reshape(-1, 56)
+    graph.outputs["prediction"] = value
+    names = tuple(map(str, range(56)))
+    (tmp_path / "model.c").write_bytes(c_model(replace(model._predictor(), graph=graph, response_names=names)))
+    np.testing.assert_array_equal(in_c(tmp_path / "model.c", model, X), wanted)
 
 
 @pytest.mark.slow  # many members

@@ -290,16 +290,19 @@ class _Writer:
             out.append(f"  for (int k = 0; k < {n}; k++) out[{at} + k] = {self.pointers[value]}[k];")
             at += n
         functions = [f"static void part{k}({ARGUMENTS}) {{\n{text}\n}}\n" for k, text in enumerate(parts) if text]
-        calls = [f"  part{k}(numbers, codes, v);" for k, text in enumerate(parts) if text]
+        listed = "".join(f"part{k}, " for k, text in enumerate(parts) if text)
         return [
             "typedef struct {",
             *self.fields,
             "} Values;\n",
             *functions,
+            # GCC 12 takes loops that read and write in different steps for functions without effect, and drops their
+            # calls (-ftree-loop-im with -fivopts). Which functions are in a volatile table it does not know.
+            f"static void (*const volatile parts[])({ARGUMENTS}) = {{{listed}0}};\n",
             "int knotwork_predict(const double *numbers, const int *codes, double *out) {",
             "  Values *v = malloc(sizeof *v);",
             "  if (!v) return 1;",
-            *calls,
+            "  for (int k = 0; parts[k]; k++) parts[k](numbers, codes, v);",
             *out,
             "  free(v);",
             "  return 0;",
