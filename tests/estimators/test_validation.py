@@ -454,7 +454,8 @@ def test_a_warm_start_goes_on(trained, kind, by, random_state):
         scores.append(model.validation_score_)
         epochs.append({len(history["loss"]) for history in model.history_})
     assert epochs == [{4}, {8}, {12}]
-    assert scores[2] < scores[0]
+    # Without a seed, no later epoch may have a better score.
+    assert scores[2] <= scores[0] if random_state is None else scores[2] < scores[0]
     first = {member.valid.tobytes() for member in trained[0][1]}
     assert {member.valid.tobytes() for member in trained[2][1]} == first
     for history in model.history_:

@@ -24,7 +24,7 @@ from knotwork.compare._page import write_text
 from knotwork.compare._verdict import RankedRow, Ranking
 from knotwork.stats import compare_folds
 
-HOW = "each predicted by models that were not trained on it, in the folds of the comparison"
+OUT_OF_FOLD = "each predicted by models that were not trained on it, in the folds of the comparison"
 
 SHORT_NAMES = {"linear": "Linear model", "additive": "Additive model", "boosting": "Boosting", "ensemble": "Ensemble"}
 """Names of kinds beside a dot; a single network has that of its encoding."""
@@ -75,7 +75,7 @@ class ExplainedModel:
             # A sample of the table may lack a class, and so may its model.
             codes = self._codes(subject)
             target = np.array([codes.index(code) for code in target.tolist()])
-        kept = PageRows(self.rows.read.table.take(within), target, self._predictions(subject, chosen), HOW)
+        kept = PageRows(self.rows.read.table.take(within), target, self._predictions(subject, chosen), OUT_OF_FOLD)
         record = FitRecord(self.rows.n_rows, chosen.seconds, time.time(), kept, " ".join(self.cautions))
         made = [*subject.made, ("chosen by", f"knotwork compare: {self.ranking.verdict}")]
         return replace(subject, record=record, made=made)

@@ -56,7 +56,7 @@ from knotwork.estimators import (
 )
 from knotwork.training import D_CATEGORY, Trained, TrainingConfig, resolve_device
 
-MODEL, PAGE = "model.knotwork", "model.html"
+MODEL, MODEL_PAGE = "model.knotwork", "model.html"
 """Names of the saved model, the longest of the files of a comparison, and of its page."""
 
 ROWS_INSPECTED = 100_000
@@ -568,7 +568,7 @@ class ComparisonRun:
         about: dict[str, Any] = {"ranking": self.ranking, "test_to_train": rounds.test_to_train}
         about["cautions"] = tuple(cautions)
         explained = ExplainedModel(self.model, self.trained_on, rounds.tested, **about)
-        page = self.out / PAGE
+        page = self.out / MODEL_PAGE
         try:
             shown = explained.write(page, time.perf_counter() + max(REMAINING.page * self.left, 1.0))
         except KeyboardInterrupt:

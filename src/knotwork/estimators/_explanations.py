@@ -148,7 +148,7 @@ def column_effect(model: FittedModel, rows: CodedTable, place: int, entries: npt
     if span.field == "codes":
         labels = ["missing or new", *columns[place].categories]
         values = np.array([labels[code] for code in values.tolist()], dtype=object)
-    lines = responses_at(model, rows, [(span, entries)])
+    lines = _responses_at(model, rows, [(span, entries)])
     return FeatureEffect(columns.labels[place], values, lines.mean(axis=0), lines, model.response_names, entries)
 
 
@@ -174,7 +174,7 @@ def representatives(entries: npt.NDArray[Any], span: Span, n_points: int) -> npt
     return entries[known[first[chosen]]]
 
 
-def responses_at(model: FittedModel, rows: CodedTable, settings: Sequence[tuple[Span, npt.NDArray[Any]]]) -> Floats:
+def _responses_at(model: FittedModel, rows: CodedTable, settings: Sequence[tuple[Span, npt.NDArray[Any]]]) -> Floats:
     """Return predictions or probabilities for rows whose columns are set to each of k values, (n, k, n_outputs).
 
     `settings` has k values of each column, of shape (k, width).
