@@ -387,7 +387,7 @@ class ComparisonRun:
             hint = "Training diverged for all candidates: look for extreme values in the target."
             raise argument_error("table", "lead to finite scores", source.name, hint)
         self._note(
-            f"Compared {len(rounds.networks)} encodings and {len(rounds.baselines)} other models in "
+            f"Compared {counted(len(rounds.networks), 'encoding')} and {counted(len(rounds.baselines), 'other model')} in "
             f"{time.perf_counter() - started:.0f} s. {rounds.evidence}",
             *(f"Warning: {banner}" for banner in rounds.banners),
         )
