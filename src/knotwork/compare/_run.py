@@ -387,8 +387,8 @@ class ComparisonRun:
             hint = "Training diverged for all candidates: look for extreme values in the target."
             raise argument_error("table", "lead to finite scores", source.name, hint)
         self._note(
-            f"Compared {counted(len(rounds.networks), 'encoding')} and {counted(len(rounds.baselines), 'other model')} in "
-            f"{time.perf_counter() - started:.0f} s. {rounds.evidence}",
+            f"Compared {counted(len(rounds.networks), 'encoding')} and {counted(len(rounds.baselines), 'other model')} "
+            f"in {time.perf_counter() - started:.0f} s. {rounds.evidence}",
             *(f"Warning: {banner}" for banner in rounds.banners),
         )
         return rounds
