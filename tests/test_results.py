@@ -154,7 +154,7 @@ def test_a_network_of_two_plans_is_counted_once_in_the_report():
     shared = int(starts["key"].isin(ranked["key"]).sum())
     assert (shared, len(starts) - shared) == (3_375, 1_875)
     text = " ".join(unescape(re.sub(r"<[^>]+>", "", published)).split())
-    assert f"{shared:,} of them are part of the main ranks as well, {len(starts) - shared:,} are not." in text
+    assert f"{shared} of them are part of the main ranks as well, {len(starts) - shared} are not." in text
 
 
 def claims_on_page():

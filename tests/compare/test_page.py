@@ -133,7 +133,7 @@ def test_the_print_is_a_brief_and_has_details_on_request(tmp_path):
         assert _n_printed(opened) >= brief
         assert opened.evaluate("Array.from(document.querySelectorAll('details')).every(each => each.open)")
         opened.evaluate("dispatchEvent(new Event('afterprint'))")
-        assert not opened.evaluate("document.querySelector('details').open")
+        assert not opened.evaluate("Array.from(document.querySelectorAll('details')).some(each => each.open)")
         assert opened.problems == []
 
 
