@@ -81,7 +81,7 @@ def is_invertible(fitted: object) -> bool:
     return isinstance(fitted, FittedBasis) and fitted.basis.is_monotone
 
 
-def decode(fitted: "FittedAffine | FittedBasis", encoded: FloatArray) -> FloatArray:
+def decode(fitted: "FittedColumn", encoded: FloatArray) -> FloatArray:
     """Return the values of a column from their encoding, of shape (n, size), which `is_invertible`.
 
     The sum of functions that rise is inverted by bisection. A row of NaN stays NaN.

@@ -433,7 +433,7 @@ class Encoder(TransformerMixin, BaseEstimator, ABC):
                 raise argument_error("encoder", f"have rising functions of {label}", self, hint)
         return True
 
-    @available_if(_check_inverse)
+    @available_if(_check_inverse)  # type: ignore[untyped-decorator] # scikit-learn has no types
     def inverse_transform(self, X: Any) -> FloatArray:
         """Return the values that were encoded, for I-splines, piecewise-linear encoding and scaling.
 
