@@ -7,6 +7,7 @@ no other file, into docs/paper, and two of its figures into docs/images. Nothing
 it.
 """
 
+import re
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -45,6 +46,7 @@ PUBLISHED = HERE.parent / "docs" / "paper" / "report.html"
 IMAGES = HERE.parent / "docs" / "images"
 SHOWN = ("opening", "paper_agreement")
 """Figures that the guide shows, in docs/findings.md."""
+BACKGROUND = re.compile('style="fill: #(ffffff|15181c)"', re.IGNORECASE)
 FILES = {
     **{task: f"average_ranks_{task}.csv" for task in PAPER_PROBLEMS},
     "ablation": "ablation_nrmse.csv",
@@ -192,7 +194,9 @@ def main(out: Path) -> None:
     shutil.copyfile(page, PUBLISHED)
     for name in SHOWN:
         for file in (f"{name}.svg", f"{name}_dark.svg"):
-            shutil.copyfile(out / "figures" / file, IMAGES / file)
+            text = (out / "figures" / file).read_text(encoding="utf-8")
+            # The guide's own background shows through.
+            (IMAGES / file).write_text(BACKGROUND.sub('style="fill: none"', text), encoding="utf-8")
     print(f"Report: {page}, and in the guide {PUBLISHED}\nTables: {out / 'tables'}\nFigures: {out / 'figures'}")
 
 
