@@ -11,7 +11,8 @@ training rows of each of the 30 tables is held out, at most 2,500. Bags are trai
 its out-of-fold predictions, as in the estimators, and their error from the rows that were held out. All is repeated
 with other random rows held out.
 
-The networks of `benchmarks/efforts/bags.csv` were trained on an H200 on 2026-11-19, the trees on a CPU.
+The networks of `benchmarks/efforts/bags.csv` were trained on an H200 on 2026-11-19, the trees on a CPU:
+those that the efforts had then, before symmetric ones joined them.
 """
 
 import argparse

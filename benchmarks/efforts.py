@@ -389,8 +389,8 @@ def lightgbm_on_fold(
 
 
 def _catboost(pool: Pool, fit: Any, held: Any) -> npt.NDArray[Any]:
-    import catboost  # noqa: PLC0415
-    import pandas as pd  # noqa: PLC0415
+    import catboost  # noqa: PLC0415 - a reference, not on every machine
+    import pandas as pd  # noqa: PLC0415 - only CatBoost needs frames
 
     values, categorical = _columns(pool)
     frame = pd.DataFrame(values)

@@ -345,7 +345,11 @@ def test_objective(part, tmp_path):
 
 
 @given("A backbone")
-def test_compare_with_a_backbone(part, short, tmp_path):
+def test_compare_with_a_backbone(part, short, tmp_path, monkeypatch):
+    build, built = part.GatedConfig.build, []
+    monkeypatch.setattr(
+        part.GatedConfig, "build", lambda self, *args, **more: built.append(1) or build(self, *args, **more)
+    )
     X.assign(y=Y).to_csv(tmp_path / "table.csv", index=False)
     options = CompareOptions(
         methods=("Std", "BS-Q"), sizes=(5,), folds=2, time_budget=None, backbone="gated", effort="single"
@@ -353,6 +357,7 @@ def test_compare_with_a_backbone(part, short, tmp_path):
     comparison = compare_table(tmp_path / "table.csv", "y", out=tmp_path / "out", options=options, device="cpu")
     networks = [row for row in comparison.ranking.lines if row.kind == "encoding"]
     assert {str(row.candidate) for row in networks} == {"Std", "BS-Q@5"}
+    assert built, "networks are those of the added backbone"
 
 
 def test_a_backbone_without_traits_is_refused(monkeypatch):

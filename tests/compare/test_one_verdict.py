@@ -95,7 +95,7 @@ def check_model_page(result, frame, report):
 
 
 def compare(folder, frame, monkeypatch, options=OPTIONS):
-    """Compare a table, and check that all that is said and saved is about one model."""
+    """Compare a table, and check that sentences, figures and the saved file are about one model."""
     frame.to_csv(folder / "t.csv", index=False)
     result = compare_table(folder / "t.csv", "y", out=folder / "out", options=options, device="cpu")
     chosen, page = result.ranking.chosen, result.page.read_text(encoding="utf-8")
